@@ -1,0 +1,266 @@
+"""Frozen facts read from raw JSON objects.
+
+A store keeps one of these small values per object instead of the object (a Node weighs 15 KB and more; `NodeFacts`
+a few hundred bytes). Two values compare equal exactly when nothing that any decision reads has changed:
+`resource_version` takes no part in the comparison, so a status heartbeat is no change.
+
+Times are epoch seconds. A field that the API server omits, or sends as null, reads as empty.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from sys import intern
+from typing import Any
+
+from ebbtide import vocabulary
+
+Raw = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """One entry of `spec.taints`; `time_added` is None where the API has none."""
+
+    key: str
+    value: str
+    effect: str
+    time_added: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """One entry of `spec.tolerations`; an absent operator is `Equal`, an empty key with `Exists` is any key."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+    def covers(self, taint: Taint) -> bool:
+        """Whether a pod with this toleration may stand on a node with that taint (k8s.io/api ToleratesTaint)."""
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.key and self.key != taint.key:
+            return False
+        if self.operator == "Exists":
+            return True
+        return bool(self.key) and self.operator == "Equal" and self.value == taint.value
+
+
+@dataclass(frozen=True, slots=True)
+class CellLabels:
+    """Which labels say what group and zone a node belongs to."""
+
+    group: str = vocabulary.NODE_GROUP_LABEL
+    zone: str = vocabulary.ZONE_LABEL
+    zone_fallback: str = vocabulary.ZONE_LABEL_FALLBACK
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cell:
+    """A node group in a zone: the unit that is blocked."""
+
+    group: str
+    zone: str
+
+    def __str__(self) -> str:
+        return f"{self.group}/{self.zone}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What is read of a Node.
+
+    `cell` is None while group or zone label is missing or empty. `zone_label` is the key that carried the zone.
+    `ready_since` is the last transition of the Ready condition to True, None when it is not True.
+    `first_seen` is our annotation as it stands, unparsed.
+    """
+
+    name: str
+    uid: str
+    resource_version: int = field(compare=False)
+    cell: Cell | None
+    zone_label: str
+    taints: tuple[Taint, ...]
+    created: float
+    ready_since: float | None
+    unschedulable: bool
+    deleting: bool
+    ignored: bool
+    first_seen: str | None
+    has_annotations: bool
+    provider_id: str
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+    @property
+    def ready(self) -> bool:
+        return self.ready_since is not None
+
+    def taint(self, key: str, effect: str | None = None) -> Taint | None:
+        """The first taint with that key (and effect), None without one."""
+        for taint in self.taints:
+            if taint.key == key and (effect is None or taint.effect == effect):
+                return taint
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The controlling owner reference of an object."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """What is read of a Pod. `owner` is the controller; `mirror` marks the API's image of a static pod."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int = field(compare=False)
+    node: str
+    phase: str
+    priority: int
+    deleting: bool
+    owner: Owner | None
+    mirror: bool
+    tolerations: tuple[Toleration, ...]
+    claims: tuple[str, ...]
+    pool: str
+    busy: bool
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    def tolerates(self, taint: Taint) -> bool:
+        return any(toleration.covers(taint) for toleration in self.tolerations)
+
+
+def parse_time(text: object) -> float | None:
+    """Epoch seconds of an RFC 3339 time, None for anything else (absent, null, nonsense, without a zone)."""
+    if not isinstance(text, str):
+        return None
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return parsed.timestamp() if parsed.tzinfo else None
+
+
+def format_time(epoch: float) -> str:
+    """RFC 3339 in UTC with `Z`; fractions only where there are any."""
+    return datetime.fromtimestamp(epoch, UTC).isoformat().replace("+00:00", "Z")
+
+
+def node_facts(raw: Raw, labels: CellLabels) -> NodeFacts:
+    """Reads a Node object. Raises KeyError only for an object without name, uid or resourceVersion."""
+    metadata, spec = raw["metadata"], _mapping(raw.get("spec"))
+    annotations = _mapping(metadata.get("annotations"))
+    node_labels = _mapping(metadata.get("labels"))
+    zone_label = labels.zone if node_labels.get(labels.zone) else labels.zone_fallback
+    return NodeFacts(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=int(metadata["resourceVersion"]),
+        cell=_cell(node_labels.get(labels.group), node_labels.get(zone_label)),
+        zone_label=intern(zone_label),
+        taints=tuple(_taint(entry) for entry in _sequence(spec.get("taints"))),
+        created=parse_time(metadata.get("creationTimestamp")) or 0.0,
+        ready_since=_ready_since(_mapping(raw.get("status"))),
+        unschedulable=bool(spec.get("unschedulable")),
+        deleting=metadata.get("deletionTimestamp") is not None,
+        ignored=annotations.get(vocabulary.BLOCK_ANNOTATION) == vocabulary.BLOCK_IGNORE,
+        first_seen=annotations.get(vocabulary.FIRST_SEEN_ANNOTATION),
+        has_annotations=bool(annotations),
+        provider_id=str(spec.get("providerID") or ""),
+    )
+
+
+def pod_facts(raw: Raw) -> PodFacts:
+    """Reads a Pod object. Raises KeyError only for an object without name, namespace, uid or resourceVersion."""
+    metadata, spec = raw["metadata"], _mapping(raw.get("spec"))
+    pod_labels = _mapping(metadata.get("labels"))
+    owner, owned_by_node = _owner(metadata)
+    return PodFacts(
+        namespace=intern(metadata["namespace"]),
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=int(metadata["resourceVersion"]),
+        node=intern(str(spec.get("nodeName") or "")),
+        phase=intern(str(_mapping(raw.get("status")).get("phase") or "")),
+        priority=int(spec.get("priority") or 0),
+        deleting=metadata.get("deletionTimestamp") is not None,
+        owner=owner,
+        mirror=owned_by_node or vocabulary.MIRROR_POD_ANNOTATION in _mapping(metadata.get("annotations")),
+        tolerations=tuple(_toleration(entry) for entry in _sequence(spec.get("tolerations"))),
+        claims=tuple(_claims(spec)),
+        pool=str(pod_labels.get(vocabulary.POOL_LABEL) or ""),
+        busy=pod_labels.get(vocabulary.BUSY_LABEL) == "true",
+    )
+
+
+def _cell(group: object, zone: object) -> Cell | None:
+    if not group or not zone:
+        return None
+    return Cell(intern(str(group)), intern(str(zone)))
+
+
+def _taint(raw: Raw) -> Taint:
+    return Taint(
+        key=intern(str(raw.get("key") or "")),
+        value=intern(str(raw.get("value") or "")),
+        effect=intern(str(raw.get("effect") or "")),
+        time_added=parse_time(raw.get("timeAdded")),
+    )
+
+
+def _toleration(raw: Raw) -> Toleration:
+    return Toleration(
+        key=intern(str(raw.get("key") or "")),
+        operator=intern(str(raw.get("operator") or "Equal")),
+        value=intern(str(raw.get("value") or "")),
+        effect=intern(str(raw.get("effect") or "")),
+    )
+
+
+def _ready_since(status: Raw) -> float | None:
+    for condition in _sequence(status.get("conditions")):
+        if condition.get("type") == "Ready":
+            if condition.get("status") != "True":
+                return None
+            return parse_time(condition.get("lastTransitionTime")) or 0.0
+    return None
+
+
+def _owner(metadata: Raw) -> tuple[Owner | None, bool]:
+    controller, owned_by_node = None, False
+    for reference in _sequence(metadata.get("ownerReferences")):
+        owned_by_node = owned_by_node or reference.get("kind") == "Node"
+        if reference.get("controller"):
+            controller = Owner(
+                kind=intern(str(reference.get("kind") or "")),
+                name=intern(str(reference.get("name") or "")),
+                uid=intern(str(reference.get("uid") or "")),
+            )
+    return controller, owned_by_node
+
+
+def _claims(spec: Raw) -> list[str]:
+    sources = (_mapping(volume.get("persistentVolumeClaim")) for volume in _sequence(spec.get("volumes")))
+    return [str(source["claimName"]) for source in sources if source.get("claimName")]
+
+
+def _mapping(value: object) -> Raw:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _sequence(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()

@@ -1,0 +1,42 @@
+"""Every word that ebbtide puts on, or reads from, cluster objects, and why it is there.
+
+Words that the operator may rename (signal taint key, prevent taint key, node group and zone label) are settings of
+`[node-rebalance]`; their defaults are here so that nothing else spells them.
+"""
+
+from typing import Final
+
+# --- who writes -------------------------------------------------------------------------------------------------
+FIELD_MANAGER_RECONCILER: Final = "ebbtide-reconciler"
+FIELD_MANAGER_CERTS: Final = "ebbtide-webhook-certs"
+FIELD_MANAGER_AGENT: Final = "ebbtide-agent"
+
+# --- nodes ------------------------------------------------------------------------------------------------------
+# Set by aws-node-termination-handler in IMDS mode, and by `ebbtide agent`. Its value is a hash, not a time.
+SIGNAL_TAINT_KEY: Final = "aws-node-termination-handler/rebalance-recommendation"
+# Ours: the Cluster Autoscaler copies taints of an existing node into its template and so stops growing the group.
+PREVENT_TAINT_KEY: Final = "ebbtide/prevent-ca-scale-up"
+# The only effect that the prevent taint is ever given; another effect under this key is somebody else's.
+PREVENT_TAINT_EFFECT: Final = "NoSchedule"
+# Cluster Autoscaler marks a node with this key when it is about to remove it; the value is epoch seconds.
+TO_BE_DELETED_TAINT_KEY: Final = "ToBeDeletedByClusterAutoscaler"
+
+NODE_GROUP_LABEL: Final = "serverless.tidbcloud.com/node"
+ZONE_LABEL: Final = "topology.kubernetes.io/zone"
+# Kubernetes before 1.17 wrote only this one; some clouds still carry it.
+ZONE_LABEL_FALLBACK: Final = "failure-domain.beta.kubernetes.io/zone"
+
+# Durable clock of a signal whose taint carries no time: written once, removed together with the signal.
+FIRST_SEEN_ANNOTATION: Final = "ebbtide/rebalance-signal-first-seen"
+# Operator's override on a node (its cell is never blocked) or a namespace (its pods are never evicted).
+BLOCK_ANNOTATION: Final = "ebbtide/block"
+BLOCK_IGNORE: Final = "ignore"
+
+# --- pods and workload objects ----------------------------------------------------------------------------------
+POOL_LABEL: Final = "ebbtide/pool"
+NODE_GROUP_PIN_LABEL: Final = "ebbtide/node-group"
+GUARD_LABEL: Final = "ebbtide/guard"
+BLOCKED_ZONES_ANNOTATION: Final = "ebbtide/blocked-zones"
+BUSY_LABEL: Final = "ebbtide/busy"
+# The kubelet puts this on the API's mirror of a static pod; evicting the mirror does nothing to the pod.
+MIRROR_POD_ANNOTATION: Final = "kubernetes.io/config.mirror"

@@ -1,0 +1,1 @@
+"""The leader-elected program: watches the cluster, decides, acts."""

@@ -1,0 +1,1 @@
+"""Admission webhook: keeps new load-data workers out of blocked zones."""
