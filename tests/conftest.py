@@ -1,0 +1,32 @@
+"""Fixtures that every test may ask for: the real control plane, and a clean corner of it.
+
+The control plane is started once per session, when the first test asks for it. What it needs is built then, with progress
+on the terminal. A machine that cannot build or start it fails those tests; nothing is skipped.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.controlplane.build import binaries
+from tests.controlplane.servers import ControlPlane
+
+
+@pytest.fixture(scope="session")
+def session_control_plane(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """The running servers; tests take `control_plane`, which also looks whether they still live."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        built = binaries()
+    servers = ControlPlane(built, tmp_path_factory.mktemp("controlplane"))
+    yield servers
+    servers.stop()
+
+
+@pytest.fixture
+def control_plane(session_control_plane: ControlPlane) -> ControlPlane:
+    """etcd, API server, controllers, scheduler and fake kubelets, alive."""
+    session_control_plane.check()
+    return session_control_plane
