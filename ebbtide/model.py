@@ -144,6 +144,53 @@ class PodFacts:
         return any(toleration.covers(taint) for toleration in self.tolerations)
 
 
+@dataclass(frozen=True, slots=True)
+class NamespaceFacts:
+    """What is read of a Namespace: whether the operator wants its pods left alone."""
+
+    name: str
+    uid: str
+    resource_version: int = field(compare=False)
+    ignored: bool
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimFacts:
+    """What is read of a PersistentVolumeClaim; `volume` is "" while it is not bound."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int = field(compare=False)
+    volume: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeFacts:
+    """What is read of a PersistentVolume. `zones` are those it can be reached from, None if from everywhere."""
+
+    name: str
+    uid: str
+    resource_version: int = field(compare=False)
+    zones: frozenset[str] | None
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+    def only_in(self, zone: str) -> bool:
+        """Whether a pod that uses the volume can run in no zone but this one."""
+        return self.zones is not None and self.zones == {zone}
+
+
 def parse_time(text: object) -> float | None:
     """Epoch seconds of an RFC 3339 time, None for anything else (absent, null, nonsense, without a zone)."""
     if not isinstance(text, str):
@@ -205,6 +252,60 @@ def pod_facts(raw: Raw) -> PodFacts:
         pool=str(pod_labels.get(vocabulary.POOL_LABEL) or ""),
         busy=pod_labels.get(vocabulary.BUSY_LABEL) == "true",
     )
+
+
+def namespace_facts(raw: Raw) -> NamespaceFacts:
+    """Reads a Namespace object."""
+    metadata = raw["metadata"]
+    block = _mapping(metadata.get("annotations")).get(vocabulary.BLOCK_ANNOTATION)
+    return NamespaceFacts(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=int(metadata["resourceVersion"]),
+        ignored=block == vocabulary.BLOCK_IGNORE,
+    )
+
+
+def claim_facts(raw: Raw) -> ClaimFacts:
+    """Reads a PersistentVolumeClaim object."""
+    metadata = raw["metadata"]
+    return ClaimFacts(
+        namespace=intern(metadata["namespace"]),
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=int(metadata["resourceVersion"]),
+        volume=str(_mapping(raw.get("spec")).get("volumeName") or ""),
+    )
+
+
+def volume_facts(raw: Raw) -> VolumeFacts:
+    """Reads a PersistentVolume object."""
+    metadata = raw["metadata"]
+    required = _mapping(_mapping(_mapping(raw.get("spec")).get("nodeAffinity")).get("required"))
+    terms = [_term_zones(term) for term in _sequence(required.get("nodeSelectorTerms"))]
+    zones: frozenset[str] | None = None
+    if terms and all(term is not None for term in terms):
+        zones = frozenset().union(*(term for term in terms if term is not None))
+    return VolumeFacts(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=int(metadata["resourceVersion"]),
+        zones=zones,
+    )
+
+
+def _term_zones(term: Raw) -> frozenset[str] | None:
+    """Zones that one node selector term allows, None if it does not speak of zones.
+
+    Storage drivers use keys of their own for the zone (`topology.ebs.csi.aws.com/zone`, …); all of them end in `/zone`.
+    Expressions of a term are ANDed.
+    """
+    zones: frozenset[str] | None = None
+    for expression in _sequence(term.get("matchExpressions")):
+        if expression.get("operator") == "In" and str(expression.get("key")).endswith("/zone"):
+            values = frozenset(map(str, _sequence(expression.get("values"))))
+            zones = values if zones is None else zones & values
+    return zones
 
 
 def _cell(group: object, zone: object) -> Cell | None:

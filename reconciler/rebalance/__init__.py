@@ -1,0 +1,6 @@
+"""Zone rebalance: moves workload out of a zone whose Spot capacity is at risk.
+
+`signal`, `decide`, `verdict` and `evictions` are pure: which signals there are, what to do with a cell, whether the
+block holds, which pods go and when. `snapshot` and `memory` hand them their facts; `act` writes taints, `drain` sends
+evictions; `controller` says which events lead to which look; `report` turns outcomes into metrics, events and logs.
+"""

@@ -1,0 +1,104 @@
+"""Does the block hold? What the autoscaler sees is not what the taint says.
+
+Cluster Autoscaler's template of a group is a node that has been Ready for longer than a minute, is not cordoned and
+not being deleted last; without one it is the template it cached before; without that, the cloud's, which is clean.
+So a cell in which every node is cordoned stays attractive to it although every node is tainted.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ebbtide.config.settings import NodeRebalance
+from ebbtide.model import NodeFacts
+from reconciler.rebalance.decide import CellFacts, Wish, is_prevented, soonest
+
+
+class State(StrEnum):
+    """States of a cell, as in `noderebalance_block_state`."""
+
+    OPEN = "open"
+    WAITING = "waiting"
+    BLOCKED = "blocked"
+    CACHED = "cached"
+    PARTIAL = "partial"
+    INEFFECTIVE = "ineffective"
+    STALE_TEMPLATE = "stale-template"
+
+    @property
+    def fully_tainted(self) -> bool:
+        """Whether the cell is to be blocked and every live node carries the prevent taint."""
+        return self in (State.BLOCKED, State.CACHED, State.INEFFECTIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class Streak:
+    """For how long the autoscaler has seen a tainted template without a break.
+
+    `blocked_for` is the seconds since the cell became `blocked`, None while it is not. `remembered` says that it was
+    for two scan intervals in this streak, so that the autoscaler must have cached the tainted template.
+    """
+
+    blocked_for: float | None = None
+    remembered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The state with its reason; `look_again_in` seconds it may change without any event."""
+
+    state: State
+    reason: str
+    remembered: bool = False
+    look_again_in: float | None = None
+
+
+def judge(facts: CellFacts, wish: Wish, streak: Streak, rules: NodeRebalance, now: float) -> Verdict:
+    """The verdict on a cell that has at least one node which is not being deleted."""
+    if wish is Wish.WAIT:
+        return Verdict(State.WAITING, "one recent signal")
+    if not wish.blocks:
+        return _open(facts, rules)
+    leak = _leak(facts, rules, now)
+    if leak:
+        return Verdict(State.PARTIAL, leak)
+    return _tainted(facts, streak, rules, now)
+
+
+def is_template(node: NodeFacts, rules: NodeRebalance, now: float) -> bool:
+    """Whether Cluster Autoscaler would take this node as its group's template now."""
+    settled = node.ready_since is not None and now - node.ready_since > rules.cluster_autoscaler_stabilization
+    return settled and not node.unschedulable
+
+
+def _open(facts: CellFacts, rules: NodeRebalance) -> Verdict:
+    left = sum(is_prevented(node, rules) for node in facts.live)
+    return Verdict(State.OPEN, f"{left} nodes still carry the prevent taint" if left else "not to be blocked")
+
+
+def _leak(facts: CellFacts, rules: NodeRebalance, now: float) -> str:
+    clean = [node.name for node in facts.live if not is_prevented(node, rules)]
+    if clean:
+        return f"{len(clean)} of {len(facts.live)} nodes lack the prevent taint, among them {clean[0]}"
+    for node in facts.nodes:
+        if node.deleting and not is_prevented(node, rules) and is_template(node, rules, now):
+            return f"node {node.name} is being deleted, clean and still the autoscaler's template"
+    return ""
+
+
+def _tainted(facts: CellFacts, streak: Streak, rules: NodeRebalance, now: float) -> Verdict:
+    two_scans = 2 * rules.cluster_autoscaler_scan_interval
+    remembered = streak.remembered or (streak.blocked_for or 0.0) >= two_scans
+    if any(is_template(node, rules, now) for node in facts.live):
+        return Verdict(State.BLOCKED, "every node is tainted and the autoscaler sees it", remembered)
+    settles = soonest(_settles_in(node, rules, now) for node in facts.live)
+    if remembered:
+        return Verdict(State.CACHED, "no schedulable node is left; the autoscaler remembers the taint", True, settles)
+    reason = "every node is tainted, but none is schedulable and Ready for long enough for the autoscaler to see it"
+    return Verdict(State.INEFFECTIVE, reason, look_again_in=settles)
+
+
+def _settles_in(node: NodeFacts, rules: NodeRebalance, now: float) -> float | None:
+    """Seconds until the node becomes the autoscaler's template by the passing of time alone."""
+    if node.ready_since is None or node.unschedulable:
+        return None
+    return max(0.0, node.ready_since + rules.cluster_autoscaler_stabilization - now) + 0.001
