@@ -1,0 +1,271 @@
+"""What the server refuses with 422: names, required fields, fields that never change.
+
+A part of k8s.io/kubernetes `pkg/apis/*/validation`: what ebbtide writes or relies on being refused, in the same words.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+import orjson
+
+from ebbtide.sim import kinds
+from ebbtide.sim.kinds import Kind
+from ebbtide.sim.refusals import Invalid, field_problem, required
+from ebbtide.sim.stored import Object, Stored
+
+Problem = dict[str, str]
+
+_SUBDOMAIN_PATTERN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_SUBDOMAIN: Final = re.compile(_SUBDOMAIN_PATTERN)
+_SUBDOMAIN_WORDS: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN_PATTERN}')"
+)
+_VALUE_PATTERN: Final = r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?"
+_VALUE: Final = re.compile(_VALUE_PATTERN)
+_VALUE_WORDS: Final = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    f"'{_VALUE_PATTERN}')"
+)
+_NAME_PATTERN: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_NAME: Final = re.compile(_NAME_PATTERN)
+_NAME_WORDS: Final = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    f"character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME_PATTERN}')"
+)
+_PERCENT_WORDS: Final = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
+    "validation is '[0-9]+%')"
+)
+_MAX_NAME: Final = 253
+_MAX_LABEL: Final = 63
+_EFFECTS: Final = ("NoExecute", "NoSchedule", "PreferNoSchedule")
+_POD_MUTABLE: Final = (
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
+    "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
+    "previously negative)"
+)
+_STATEFUL_SET_MUTABLE: Final = (
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+)
+
+
+def check_new(kind: Kind, body: Object) -> None:
+    """Raises Invalid with all problems of a new object."""
+    name = body["metadata"].get("name", "")
+    _refuse(kind, name, [*_metadata(body["metadata"]), *_content(kind, body)])
+
+
+def check_changed(before: Stored, body: Object, subresource: str) -> None:
+    """Raises Invalid with all problems of a changed object; those of `/status` and `/binding` are not looked for."""
+    if subresource:
+        return
+    problems = [*_metadata(body["metadata"]), *_content(before.kind, body), *_frozen(before, body)]
+    _refuse(before.kind, before.name, problems)
+
+
+def invalid_value(field: str, value: Any, detail: str) -> Problem:
+    """The cause for a value that is not acceptable; the value is shown as Go prints it."""
+    return field_problem(field, f"Invalid value: {_shown(value)}: {detail}")
+
+
+def _shown(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def _refuse(kind: Kind, name: str, problems: list[Problem]) -> None:
+    if problems:
+        raise Invalid.of(kind, name, *problems)
+
+
+# --- metadata -------------------------------------------------------------------------------------------------
+
+
+def _metadata(metadata: Object) -> Iterator[Problem]:
+    name = metadata.get("name", "")
+    if not name:
+        yield required("metadata.name", "name or generateName is required")
+    elif len(name) > _MAX_NAME:
+        yield invalid_value("metadata.name", name, f"must be no more than {_MAX_NAME} characters")
+    elif not _SUBDOMAIN.fullmatch(name):
+        yield invalid_value("metadata.name", name, _SUBDOMAIN_WORDS)
+    for key, value in metadata.get("labels", {}).items():
+        yield from _qualified_name("metadata.labels", key)
+        yield from _label_value("metadata.labels", value)
+    for key in metadata.get("annotations", {}):
+        yield from _qualified_name("metadata.annotations", key.lower())
+
+
+def _qualified_name(field: str, key: str) -> Iterator[Problem]:
+    prefix, _, name = key.rpartition("/")
+    if "/" in key and not _SUBDOMAIN.fullmatch(prefix):
+        yield invalid_value(field, key, f"prefix part {_SUBDOMAIN_WORDS}")
+    if not name:
+        yield invalid_value(field, key, f"name part must be non-empty; {_NAME_WORDS}")
+    elif len(name) > _MAX_LABEL:
+        yield invalid_value(field, key, f"name part must be no more than {_MAX_LABEL} characters")
+    elif not _NAME.fullmatch(name):
+        yield invalid_value(field, key, _NAME_WORDS)
+
+
+def _label_value(field: str, value: str) -> Iterator[Problem]:
+    if len(value) > _MAX_LABEL:
+        yield invalid_value(field, value, f"must be no more than {_MAX_LABEL} characters")
+    if not _VALUE.fullmatch(value):
+        yield invalid_value(field, value, _VALUE_WORDS)
+
+
+# --- content --------------------------------------------------------------------------------------------------
+
+
+def _content(kind: Kind, body: Object) -> Iterable[Problem]:
+    check = _CHECKS.get(kind)
+    return check(body) if check else ()
+
+
+def _node(body: Object) -> Iterator[Problem]:
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(body["spec"].get("taints", ())):
+        field, key, effect = f"spec.taints[{index}]", taint.get("key", ""), taint.get("effect", "")
+        yield from _qualified_name(f"{field}.key", key)
+        yield from _label_value(f"{field}.value", taint.get("value", ""))
+        if not effect:
+            yield required(f"{field}.effect")
+        elif effect not in _EFFECTS:
+            listed = ", ".join(f'"{known}"' for known in _EFFECTS)
+            message = f'Unsupported value: "{effect}": supported values: {listed}'
+            yield field_problem(f"{field}.effect", message, "FieldValueNotSupported")
+        if (key, effect) in seen:
+            text = f"Duplicate value: {_shown(taint)}: taints must be unique by key and effect pair"
+            yield field_problem(field, text, "FieldValueDuplicate")
+        seen.add((key, effect))
+
+
+def _pod(body: Object) -> Iterator[Problem]:
+    yield from _containers(body["spec"], "spec")
+
+
+def _containers(spec: Object, field: str) -> Iterator[Problem]:
+    if not spec.get("containers"):
+        yield required(f"{field}.containers")
+    names: set[str] = set()
+    for index, container in enumerate(spec.get("containers", ())):
+        name = container.get("name", "")
+        if not name:
+            yield required(f"{field}.containers[{index}].name")
+        if not container.get("image"):
+            yield required(f"{field}.containers[{index}].image")
+        if name in names:
+            yield field_problem(
+                f"{field}.containers[{index}].name", f'Duplicate value: "{name}"', "FieldValueDuplicate"
+            )
+        names.add(name)
+
+
+def _workload(body: Object) -> Iterator[Problem]:
+    spec = body["spec"]
+    selector, template = spec.get("selector"), spec.get("template", {})
+    labels = template.get("metadata", {}).get("labels", {})
+    if not selector:
+        yield required("spec.selector")
+    elif any(labels.get(key) != value for key, value in selector.get("matchLabels", {}).items()):
+        yield invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+    if spec.get("replicas", 0) < 0:
+        yield invalid_value("spec.replicas", spec["replicas"], "must be greater than or equal to 0")
+    yield from _containers(template.get("spec", {}), "spec.template.spec")
+
+
+def _budget(body: Object) -> Iterator[Problem]:
+    spec = body.get("spec", {})
+    if "minAvailable" in spec and "maxUnavailable" in spec:
+        text = "minAvailable and maxUnavailable cannot be both set"
+        yield invalid_value("spec", spec, text)
+    for name in ("minAvailable", "maxUnavailable"):
+        value = spec.get(name, 0)
+        if isinstance(value, str) and not re.fullmatch(r"\d+%", value):
+            yield invalid_value(f"spec.{name}", value, _PERCENT_WORDS)
+        elif isinstance(value, int) and value < 0:
+            yield invalid_value(f"spec.{name}", value, "must be greater than or equal to 0")
+
+
+def _lease(body: Object) -> Iterator[Problem]:
+    spec = body.get("spec", {})
+    if spec.get("leaseDurationSeconds", 1) <= 0:
+        yield invalid_value("spec.leaseDurationSeconds", spec["leaseDurationSeconds"], "must be greater than 0")
+    if spec.get("leaseTransitions", 0) < 0:
+        yield invalid_value("spec.leaseTransitions", spec["leaseTransitions"], "must be greater than or equal to 0")
+
+
+def _webhooks(body: Object) -> Iterator[Problem]:
+    names: set[str] = set()
+    for index, webhook in enumerate(body.get("webhooks", ())):
+        field, name = f"webhooks[{index}]", webhook.get("name", "")
+        if name.count(".") < 2:
+            yield invalid_value(
+                f"{field}.name", name, "should be a domain with at least three segments separated by dots"
+            )
+        if name in names:
+            yield field_problem(f"{field}.name", f'Duplicate value: "{name}"', "FieldValueDuplicate")
+        names.add(name)
+        if not webhook.get("sideEffects"):
+            yield required(f"{field}.sideEffects", "must specify one of None, NoneOnDryRun")
+        if not webhook.get("admissionReviewVersions"):
+            yield required(f"{field}.admissionReviewVersions", "must specify one of v1, v1beta1")
+        if ("url" in webhook.get("clientConfig", {})) == ("service" in webhook.get("clientConfig", {})):
+            yield required(f"{field}.clientConfig", "exactly one of url or service is required")
+
+
+_CHECKS: Final[dict[Kind, Callable[[Object], Iterable[Problem]]]] = {
+    kinds.NODES: _node,
+    kinds.PODS: _pod,
+    kinds.STATEFUL_SETS: _workload,
+    kinds.REPLICA_SETS: _workload,
+    kinds.DEPLOYMENTS: _workload,
+    kinds.DAEMON_SETS: _workload,
+    kinds.POD_DISRUPTION_BUDGETS: _budget,
+    kinds.LEASES: _lease,
+    kinds.MUTATING_WEBHOOKS: _webhooks,
+    kinds.VALIDATING_WEBHOOKS: _webhooks,
+}
+
+
+# --- what never changes ----------------------------------------------------------------------------------------
+
+
+def _frozen(before: Stored, body: Object) -> Iterator[Problem]:
+    kind, old, new = before.kind, before.body.get("spec", {}), body.get("spec", {})
+    if kind is kinds.PODS and _fixed_pod(old) != _fixed_pod(new):
+        text = f"Forbidden: pod updates may not change fields other than {_POD_MUTABLE}"
+        yield field_problem("spec", text, "FieldValueForbidden")
+    if kind is kinds.STATEFUL_SETS and _without(old, _STATEFUL_SET_MUTABLE) != _without(new, _STATEFUL_SET_MUTABLE):
+        listed = ", ".join(f"'{name}'" for name in _STATEFUL_SET_MUTABLE[:-1])
+        text = f"updates to statefulset spec for fields other than {listed} and 'minReadySeconds' are forbidden"
+        yield field_problem("spec", f"Forbidden: {text}", "FieldValueForbidden")
+    if kind in _SELECTOR_IS_FIXED and old.get("selector") != new.get("selector"):
+        yield invalid_value("spec.selector", new.get("selector"), "field is immutable")
+    if kind is kinds.NODES and old.get("providerID") and old["providerID"] != new.get("providerID"):
+        text = 'Forbidden: node updates may not change providerID except from "" to valid'
+        yield field_problem("spec.providerID", text, "FieldValueForbidden")
+
+
+_SELECTOR_IS_FIXED: Final = frozenset({kinds.REPLICA_SETS, kinds.DEPLOYMENTS, kinds.DAEMON_SETS})
+
+
+def _without(spec: Object, names: Iterable[str]) -> Object:
+    left = set(names)
+    return {key: value for key, value in spec.items() if key not in left}
+
+
+def _fixed_pod(spec: Object) -> Object:
+    fixed = _without(spec, ("containers", "initContainers", "activeDeadlineSeconds", "tolerations"))
+    for name in ("containers", "initContainers"):
+        fixed[name] = [_without(container, ("image",)) for container in spec.get(name, ())]
+    return fixed
