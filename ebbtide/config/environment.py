@@ -1,0 +1,68 @@
+"""Overrides from the environment: `EBBTIDE__SECTION__KEY`, dashes as underscores.
+
+A variable is text; what it becomes depends on the key. Text that does not read as what the key wants is passed on as
+it is, so that it is reported like any other wrong value.
+"""
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, get_origin
+
+from ebbtide.config.problems import Origin, Problem, nearest, unknown
+from ebbtide.config.schema import VARIABLE_PREFIX, Leaf, leaves
+
+
+@dataclass(frozen=True)
+class Override:
+    """A value for a key, and the variable that it came from."""
+
+    leaf: Leaf
+    value: Any
+    origin: Origin
+
+
+def overrides(environ: Mapping[str, str]) -> Iterator[Override | Problem]:
+    """An override for each variable of ours, a problem for each that names no key."""
+    known = {leaf.variable: leaf for leaf in leaves().values()}
+    for name in sorted(environ):
+        if not name.startswith(VARIABLE_PREFIX):
+            continue
+        origin = Origin("environment", name)
+        if leaf := known.get(name):
+            yield Override(leaf, _decode(leaf, environ[name]), origin)
+        else:
+            yield unknown(name, nearest(name, tuple(known))[0], Origin("environment"), what="variable")
+
+
+def _decode(leaf: Leaf, text: str) -> Any:
+    annotation = leaf.field.annotation
+    if annotation is bool:
+        return {"true": True, "false": False}.get(text.lower(), text)
+    if annotation in (int, float):
+        return _number(text.strip())
+    if get_origin(annotation) is tuple:
+        return _list(text.strip())
+    return text
+
+
+def _number(text: str) -> Any:
+    value = _toml(text)
+    return value if isinstance(value, int | float) else text
+
+
+def _list(text: str) -> Any:
+    if not text.startswith("["):
+        return [part.strip() for part in text.split(",")] if text else []
+    try:
+        return json.loads(text)
+    except ValueError:
+        return _toml(text)
+
+
+def _toml(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return text
