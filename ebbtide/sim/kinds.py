@@ -12,7 +12,7 @@ class Kind:
     """One served resource.
 
     `has_status`: writes of the object leave `status` alone, and `/status` leaves the rest alone.
-    `counts_generations`: `metadata.generation` starts at 1 and grows with every change of what is not metadata or status.
+    `counts_generations`: `metadata.generation` starts at 1 and grows with every change outside of metadata and status.
     `updates_blindly`: a PUT without `metadata.resourceVersion` is accepted (the real registries differ in this).
     """
 

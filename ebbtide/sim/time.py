@@ -1,0 +1,154 @@
+"""Event loops whose time is not the machine's, so that hours pass in seconds and the demo plays faster than life.
+
+A `SimulatedLoop` either jumps (`speed` None): when nothing is ready and no I/O is under way its time is at once that of
+the next timer. Or it runs at a multiple of real time, which may change while it runs. In both cases whoever waits with
+`asyncio.sleep` or a timer needs to know nothing of it. A jumping loop is deterministic as long as nobody uses threads
+or sockets; while some do, it gives the real world a moment before each jump.
+"""
+
+import asyncio
+import selectors
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+Ts = tuple[Any, ...]
+
+# A moment after New Year, so that dates in tests are easy to read: 2026-01-01T00:00:00Z.
+DEFAULT_EPOCH: Final = 1_767_225_600.0
+# How long (real seconds) a jumping loop waits for sockets or threads before it lets its own time go on.
+_MOMENT: Final = 0.001
+# A simulation that has not ended after this many simulated seconds will not end by itself.
+DEFAULT_LIMIT: Final = 30 * 86_400.0
+
+
+class Stalled(RuntimeError):
+    """Nothing is ready, no timer is set and no I/O is under way: what is being waited for will never happen."""
+
+
+class SimulatedLoop(asyncio.SelectorEventLoop):
+    """An event loop with a time of its own, which starts at 0.
+
+    `speed` None jumps from timer to timer; a number is how many seconds pass in one real second.
+    """
+
+    def __init__(self, speed: float | None = None) -> None:
+        self._elapsed = 0.0
+        self._speed = speed
+        self._since = time.monotonic()
+        self._threads = 0
+        super().__init__(_SimulatedSelector(self))
+        self._own_files = len(self._selector_map())
+
+    @property
+    def speed(self) -> float | None:
+        return self._speed
+
+    @speed.setter
+    def speed(self, speed: float | None) -> None:
+        self._elapsed, self._since, self._speed = self.time(), time.monotonic(), speed
+
+    def time(self) -> float:
+        if self._speed is None:
+            return self._elapsed
+        return self._elapsed + (time.monotonic() - self._since) * self._speed
+
+    def run_in_executor(  # type: ignore[override] # typeshed's *args have no type that a subclass could repeat
+        self, executor: Executor | None, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        future = super().run_in_executor(executor, func, *args)
+        self._threads += 1
+        future.add_done_callback(self._thread_done)
+        return future
+
+    def wait(self, select: Callable[[float | None], list[Any]], timeout: float | None) -> list[Any]:
+        """One wait of the loop: `select` is the real one, `timeout` in this loop's seconds (None: no timer is set)."""
+        if timeout is not None and timeout <= 0:
+            return select(0)
+        if self._speed is not None:
+            return select(None if timeout is None else timeout / self._speed)
+        return self._jump(select, timeout)
+
+    def _jump(self, select: Callable[[float | None], list[Any]], timeout: float | None) -> list[Any]:
+        outside = self._threads > 0 or len(self._selector_map()) > self._own_files
+        events = select((None if timeout is None else _MOMENT) if outside else 0)
+        if events:
+            return events
+        if timeout is None:
+            raise Stalled("nothing is ready, no timer is set and no I/O is under way")
+        self._elapsed += timeout
+        return events
+
+    def _thread_done(self, _: object) -> None:
+        self._threads -= 1
+
+    def _selector_map(self) -> Any:
+        return self._simulated.get_map()
+
+    @property
+    def _simulated(self) -> selectors.BaseSelector:
+        selector: selectors.BaseSelector = self._selector  # type: ignore[attr-defined] # set by BaseSelectorEventLoop
+        return selector
+
+
+class _SimulatedSelector(selectors.DefaultSelector):
+    """Asks the loop how long to wait."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        return self._loop.wait(super().select, timeout)
+
+
+class SimulatedClock:
+    """Wall clock of a simulated cluster: `epoch` at the loop's time 0, plus a skew that `jump` changes."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, epoch: float = DEFAULT_EPOCH) -> None:
+        self._loop = loop
+        self._epoch = epoch
+        self.skew = 0.0
+
+    def now(self) -> float:
+        return self._epoch + self._loop.time() + self.skew
+
+    def monotonic(self) -> float:
+        return self._loop.time()
+
+    def jump(self, seconds: float) -> None:
+        """Sets the wall clock forward or back; durations do not notice."""
+        self.skew += seconds
+
+    def skewed(self, seconds: float) -> "SimulatedClock":
+        """The clock of another machine, which is that much ahead (negative: behind)."""
+        other = SimulatedClock(self._loop, self._epoch)
+        other.skew = self.skew + seconds
+        return other
+
+
+def simulate(main: Coroutine[Any, Any, T], *, speed: float | None = None, limit: float = DEFAULT_LIMIT) -> T:
+    """Runs a coroutine on a simulated loop of its own, as `asyncio.run` does.
+
+    Raises what the coroutine raises, TimeoutError after `limit` simulated seconds, `Stalled` when nothing can happen any
+    more, and an ExceptionGroup of what callbacks raised that nobody was there to catch.
+    """
+    strays: list[BaseException] = []
+
+    async def bounded() -> T:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: strays.append(_stray(context)))
+        async with asyncio.timeout(limit):
+            return await main
+
+    with asyncio.Runner(loop_factory=lambda: SimulatedLoop(speed)) as runner:
+        result = runner.run(bounded())
+    if strays:
+        raise BaseExceptionGroup("raised where nobody was waiting", strays)
+    return result
+
+
+def _stray(context: dict[str, Any]) -> BaseException:
+    exception = context.get("exception")
+    return exception if isinstance(exception, BaseException) else RuntimeError(context["message"])
