@@ -201,7 +201,7 @@ class WorkerScaler(Section, frozen=True):
     scheme: Literal["http", "https"] = "http"
     """Protocol of workers and local pods."""
 
-    shared_sts_config: PoolSpec = PoolSpec()
-
     sts_configs: Annotated[tuple[Tier, ...], table_list("a list of tables with the keys of a size tier")] = ()
     """Further size tiers of dedicated workers. Each has the keys of `shared-sts-config` and `min-data-size-gb`."""
+
+    shared_sts_config: PoolSpec = PoolSpec()

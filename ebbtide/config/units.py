@@ -6,6 +6,7 @@ configuration always had them: 1GB is 2^30 bytes, the same as 1GiB.
 
 import math
 import re
+from fractions import Fraction
 from typing import Final
 
 # A hundred years: longer is a mistake, and dates beyond it cannot be computed.
@@ -16,7 +17,7 @@ LARGEST: Final = 2**63 - 1
 _NUMBER = r"([0-9]{1,12}(?:\.[0-9]{1,9})?)"
 _DURATION: Final = re.compile(rf"(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?")
 _SECONDS: Final = (3600.0, 60.0, 1.0, 0.001)
-_SIZE: Final = re.compile(r"([0-9]{1,19})(?:\.([0-9]{1,9}))? ?(?:([KMGTP])i?)?B")
+_SIZE: Final = re.compile(r"(?P<number>[0-9]{1,19}(?:\.[0-9]{1,9})?) ?(?:(?P<prefix>[KMGTP])i?)?B")
 _POWER: Final[dict[str | None, int]] = {None: 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 
 
@@ -67,9 +68,7 @@ def _size_text(text: str) -> int:
     match = _SIZE.fullmatch(text)
     if match is None:
         raise ValueError("not a size")
-    whole, fraction, prefix = match[1], match[2] or "0", match[3]
-    unit: int = 1 << 10 * _POWER[prefix]
-    return int(whole) * unit + int(fraction) * unit // 10 ** len(fraction)
+    return int(Fraction(match["number"]) * (1 << 10 * _POWER[match["prefix"]]))
 
 
 def format_size(size: int) -> str | int:

@@ -1,0 +1,40 @@
+"""Table of contents of the command line."""
+
+from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Final, Protocol, cast
+
+
+class Module(Protocol):
+    """What the module of a command has; `run` returns the exit code."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None: ...
+
+    def run(self, arguments: Namespace) -> int: ...
+
+
+@dataclass(frozen=True)
+class Command:
+    """`module` is imported only when the command is used: a program with a server in it takes its time to import.
+
+    `description` is the whole sentence above its `--help`.
+    """
+
+    name: str
+    summary: str
+    description: str
+    module: str
+
+    def load(self) -> Module:
+        return cast("Module", import_module(self.module))
+
+
+COMMANDS: Final = (
+    Command(
+        "config",
+        "check or show the configuration",
+        "Checks a configuration file, or shows the configuration that is in force and where each value came from.",
+        "ebbtide.cli.config",
+    ),
+)
