@@ -7,15 +7,15 @@ from reconciler.engine.queue import WorkQueue
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
-S = TypeVar("S", covariant=True)
+S_co = TypeVar("S_co", covariant=True)
 
 
-class Source(Protocol[S]):
+class Source(Protocol[S_co]):
     """What a store offers for this: it tells (old, new), None for what is not there, and holds what it told."""
 
-    def subscribe(self, handler: Callable[[S | None, S | None], None], /) -> object: ...
+    def subscribe(self, handler: Callable[[S_co | None, S_co | None], None], /) -> object: ...
 
-    def values(self) -> Iterable[S]: ...
+    def values(self) -> Iterable[S_co]: ...
 
 
 def connect(store: Source[T], keys: Callable[[T | None, T | None], Iterable[K]], queue: WorkQueue[K]) -> None:

@@ -1,0 +1,112 @@
+"""Logs: structlog, one line per event, to stderr.
+
+`configure` is called once at the start of a program. Records of the standard library's logging (aiohttp, asyncio)
+take the same way out. What may be sensitive or huge never gets in: values are cut to what is plain and short, so that
+an object handed to a log call by mistake shows as its type and not as its content.
+"""
+
+import logging
+import sys
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TextIO
+
+import orjson
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+Level = Literal["debug", "info", "warning", "error"]
+Format = Literal["json", "console"]
+
+LEVELS: Final[tuple[Level, ...]] = ("debug", "info", "warning", "error")
+FORMATS: Final[tuple[Format, ...]] = ("json", "console")
+
+# A line of a log stays readable, and below what collectors cut off (16 KiB in container runtimes).
+_LONGEST: Final = 1000
+_LONGEST_TRACEBACK: Final = 12_000
+_SECRET_WORDS: Final = ("authorization", "password", "secret", "token", "private_key")
+# These say every request of the observability port, and every slow callback of a busy machine.
+_QUIET: Final = ("aiohttp.access", "kubernetes_asyncio")
+
+
+def configure(level: Level = "info", output: Format | None = None, stream: TextIO | None = None) -> None:
+    """Sets up logging for the whole process; may be called again.
+
+    `output` None is `console` when `stream` (default stderr) is a terminal, otherwise `json`.
+    """
+    target = stream or sys.stderr
+    rendering = _console(target) if (output or default_format(target)) == "console" else _json()
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *_shared(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=_shared(), processors=rendering))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    logging.captureWarnings(True)
+
+
+def default_format(stream: TextIO) -> Format:
+    """`console` for a terminal, `json` for anything else."""
+    return "console" if stream.isatty() else "json"
+
+
+def _shared() -> list[Processor]:
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.stdlib.PositionalArgumentsFormatter(),
+        structlog.processors.format_exc_info,
+        _plain,
+    ]
+
+
+def _json() -> list[Processor]:
+    return [structlog.stdlib.ProcessorFormatter.remove_processors_meta, structlog.processors.JSONRenderer(_serialized)]
+
+
+def _console(stream: TextIO) -> list[Processor]:
+    return [
+        structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+        structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback),
+    ]
+
+
+def _serialized(event: EventDict, **_options: object) -> str:
+    return orjson.dumps(event, default=str).decode()
+
+
+def _plain(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Keeps numbers and short words, shows everything else as no more than it should."""
+    for key, value in event.items():
+        if not key.startswith("_"):
+            event[key] = _short(key, value)
+    return event
+
+
+def _short(key: str, value: Any) -> Any:
+    if any(word in key.lower() for word in _SECRET_WORDS):
+        return "(not shown)"
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case str():
+            longest = _LONGEST_TRACEBACK if key == "exception" else _LONGEST
+            return value if len(value) <= longest else value[:longest] + "…"
+        case Mapping() | bytes() | bytearray():
+            return f"({type(value).__name__}, {len(value)})"
+        case list() | tuple() | set() | frozenset():
+            return [_short(key, item) for item in list(value)[:20]]
+        case _:
+            return _short(key, str(value))

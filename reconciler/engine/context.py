@@ -1,0 +1,50 @@
+"""What every controller is built from, and what it must offer in return."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry
+
+from ebbtide.clock import Clock
+from ebbtide.config import Settings
+from ebbtide.kube.client import Client
+from ebbtide.kube.store import Store
+from ebbtide.model import NodeFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Handed to `controllers.build` once per process.
+
+    `client` refuses to write (NotLeading) whenever this process does not lead, and always in a dry run. `nodes` is
+    kept up to date by the program, leading or not, and complete before any controller runs. `namespace` is where the
+    product lives, `identity` this process's name in the election.
+    """
+
+    settings: Settings
+    client: Client
+    nodes: Store[NodeFacts]
+    registry: CollectorRegistry
+    clock: Clock
+    namespace: str
+    identity: str
+    dry_run: bool
+
+
+class Runnable(Protocol):
+    """One controller, built once and run once per term of leading; `reconciler.engine.controller.Controller` is one."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def run(self) -> None:
+        """Works until `drain` (then returns) or cancellation. Starts from the world as it is, every time."""
+        ...
+
+    def drain(self) -> None:
+        """Begins nothing new, finishes what is under way; the program ends."""
+        ...
+
+    def longest(self) -> float:
+        """Seconds for which the oldest piece of work under way has been running."""
+        ...

@@ -1,0 +1,106 @@
+"""The words of a `coordination.k8s.io/v1` Lease, read and written as client-go does; pure.
+
+A record says who leads and how long others have to see it unchanged before they may take it. Its times are written
+for people: nobody's decision reads another machine's clock.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from ebbtide.model import parse_time
+
+# What a holder that goes leaves behind (client-go: the smallest duration that the API accepts).
+_RELEASED_SECONDS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The spec of a Lease. Times are epoch seconds, None where the Lease has none; `duration` in seconds.
+
+    `metadata` is the object's metadata as it was read: it carries the resourceVersion that a write depends on, and
+    other people's labels and annotations, which are kept.
+    """
+
+    holder: str
+    duration: float
+    acquired: float | None
+    renewed: float | None
+    transitions: int
+    metadata: Mapping[str, Any] = field(compare=False)
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """Annotations of the Lease, with those that the holder has put there."""
+        return self.metadata.get("annotations") or {}
+
+
+def read(raw: Mapping[str, Any], default_duration: float) -> Record:
+    """Reads a Lease; a duration that is missing or nonsense counts as `default_duration`."""
+    spec = raw.get("spec") or {}
+    duration = spec.get("leaseDurationSeconds")
+    return Record(
+        holder=str(spec.get("holderIdentity") or ""),
+        duration=float(duration) if isinstance(duration, int) and duration > 0 else default_duration,
+        acquired=parse_time(spec.get("acquireTime")),
+        renewed=parse_time(spec.get("renewTime")),
+        transitions=int(spec.get("leaseTransitions") or 0),
+        metadata=raw["metadata"],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What one candidate writes: its identity, how long others shall wait (seconds), its annotations."""
+
+    identity: str
+    duration: float
+    annotations: Mapping[str, str]
+
+    def first(self, name: str, now: float) -> Record:
+        """The record for a Lease that does not exist yet."""
+        metadata = {"name": name, "annotations": dict(self.annotations)}
+        return Record(self.identity, self.duration, acquired=now, renewed=now, transitions=0, metadata=metadata)
+
+    def held(self, before: Record, now: float) -> Record:
+        """The record of holding from `now` on: a renewal when it was held already, otherwise an acquisition."""
+        renewal = before.holder == self.identity
+        return Record(
+            holder=self.identity,
+            duration=self.duration,
+            acquired=before.acquired if renewal else now,
+            renewed=now,
+            transitions=before.transitions + (0 if renewal else 1),
+            metadata={**before.metadata, "annotations": {**before.annotations, **self.annotations}},
+        )
+
+    def released(self, before: Record, now: float) -> Record:
+        """The record that lets the next candidate in at once, without what this one had put beside it."""
+        kept = {key: value for key, value in before.annotations.items() if key not in self.annotations}
+        metadata = {**before.metadata, "annotations": kept}
+        return Record("", _RELEASED_SECONDS, now, now, before.transitions, metadata)
+
+
+def body(record: Record) -> dict[str, Any]:
+    """The Lease to send."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": dict(record.metadata),
+        "spec": {
+            "holderIdentity": record.holder,
+            "leaseDurationSeconds": math.ceil(record.duration),
+            "acquireTime": _micro_time(record.acquired),
+            "renewTime": _micro_time(record.renewed),
+            "leaseTransitions": record.transitions,
+        },
+    }
+
+
+def _micro_time(epoch: float | None) -> str | None:
+    """RFC 3339 with exactly six decimals: what the API server takes for a MicroTime."""
+    if epoch is None:
+        return None
+    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
