@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from itertools import islice
 
 from ebbtide import vocabulary
-from ebbtide.config.settings import NodeRebalance
+from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import Cell, NodeFacts
 from reconciler.rebalance.signal import Signal, Source, epoch_seconds, signal_of
 
@@ -291,7 +291,11 @@ def _eviction(
         return None, (HeldBack(what, "Cluster Autoscaler is removing the node"),), leaving + _JUST_AFTER
     overdue = EVICT_REGARDLESS_AFTER - facts.incomplete_for
     at_once = overdue <= 0
-    return Eviction(signal.node, signal.since, at_once), (), overdue if facts.incomplete_for > 0 and not at_once else None
+    return (
+        Eviction(signal.node, signal.since, at_once),
+        (),
+        overdue if facts.incomplete_for > 0 and not at_once else None,
+    )
 
 
 def _seconds_left_to_autoscaler(node: NodeFacts, now: float) -> float:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ebbtide.config.settings import NodeRebalance
+from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import Cell, NodeFacts, PodFacts, Taint, VolumeFacts
 from ebbtide.vocabulary import BLOCK_ANNOTATION, BLOCK_IGNORE, PREVENT_TAINT_EFFECT
 from reconciler.rebalance.decide import HeldBack, soonest
@@ -122,11 +122,15 @@ def due(
 
     `attempts` is by pod UID; `leaving` counts, by node group, the pods that were accepted and have not gone yet.
     """
-    waiting = sorted((c for c in candidates if _is_open(c, attempts)), key=lambda candidate: candidate.rank)
+    known = sorted(candidates, key=lambda candidate: candidate.rank)
+    waiting = [candidate for candidate in known if _is_open(candidate, attempts)]
     ripe = [c for c in waiting if _retry_at(c, attempts) <= monotonic]
     later = soonest(_retry_at(c, attempts) - monotonic for c in waiting if _retry_at(c, attempts) > monotonic)
-    places = _Places(attempts, leaving, rules)
-    chosen, held = places.take(ripe, _in_flight(candidates, attempts))
+    in_flight = _in_flight(known, attempts)
+    if in_flight or not all(candidate.own for candidate in ripe):
+        # Once this process's own pod has gone, the answers to the others would find nobody.
+        ripe = [candidate for candidate in ripe if not candidate.own]
+    chosen, held = _Places(attempts, leaving, rules).take(ripe, in_flight)
     return Due(tuple(chosen), tuple(held), later)
 
 
@@ -140,7 +144,9 @@ class _Places:
         self._all = 0
         self._limit = rules.max_evictions_in_flight
 
-    def take(self, ripe: Sequence[Candidate], in_flight: Collection[Candidate]) -> tuple[list[Candidate], list[HeldBack]]:
+    def take(
+        self, ripe: Sequence[Candidate], in_flight: Collection[Candidate]
+    ) -> tuple[list[Candidate], list[HeldBack]]:
         chosen: list[Candidate] = []
         held: list[HeldBack] = []
         for candidate in in_flight:

@@ -8,7 +8,7 @@ So a cell in which every node is cordoned stays attractive to it although every 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ebbtide.config.settings import NodeRebalance
+from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import NodeFacts
 from reconciler.rebalance.decide import CellFacts, Wish, is_prevented, soonest
 
@@ -62,6 +62,13 @@ def judge(facts: CellFacts, wish: Wish, streak: Streak, rules: NodeRebalance, no
     if leak:
         return Verdict(State.PARTIAL, leak)
     return _tainted(facts, streak, rules, now)
+
+
+def judge_empty(left_tainted: bool) -> Verdict | None:
+    """The verdict on a cell without a live node, None if there is nothing to say about it any more."""
+    if not left_tainted:
+        return None
+    return Verdict(State.STALE_TEMPLATE, "the last node left while it carried the prevent taint")
 
 
 def is_template(node: NodeFacts, rules: NodeRebalance, now: float) -> bool:

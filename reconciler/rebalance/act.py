@@ -1,0 +1,147 @@
+"""Plan → requests to nodes, each valid only for the very version of the node that was decided on.
+
+`spec.taints` is an atomic list: a merge patch with a list of one would delete everybody else's taints. So each write is
+a JSON patch that replaces `metadata.resourceVersion` by the one seen, which the API server answers with 409 if the
+node has changed since; positions in the list are then known to be right. One request per node carries all its changes.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ebbtide import vocabulary
+from ebbtide.clock import Clock
+from ebbtide.config.rebalance import NodeRebalance
+from ebbtide.kube.client import Client
+from ebbtide.kube.errors import Conflict, Invalid, KubeError, NotFound, NotLeading
+from ebbtide.kube.limits import Lane
+from ebbtide.kube.patch import Operation, add, pointer, remove, replace
+from ebbtide.kube.resources import NODES
+from ebbtide.kube.store import Store
+from ebbtide.model import NodeFacts, format_time
+from reconciler.rebalance.decide import Change, NodeWrite, Plan
+
+# Wide enough that a hundred nodes take a few round trips, narrow enough to leave the API server's queue to others.
+MOST_WRITES_AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a plan's writes.
+
+    `refused` nodes have changed since the decision; `failed` pairs a node's name with the error.
+    """
+
+    written: tuple[NodeWrite, ...] = ()
+    refused: tuple[str, ...] = ()
+    failed: tuple[tuple[str, KubeError], ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        return not self.refused and not self.failed
+
+
+def patch_of(write: NodeWrite, rules: NodeRebalance, now: float) -> list[Operation]:
+    """The JSON patch of a write: the version it relies on first, then taint and annotation."""
+    version = replace("/metadata/resourceVersion", str(write.node.resource_version))
+    return [version, *_taint_operations(write, rules, now), *_annotation_operations(write, now)]
+
+
+def _taint_operations(write: NodeWrite, rules: NodeRebalance, now: float) -> list[Operation]:
+    key, taints = rules.prevent_ca_scale_up_taint_key, write.node.taints
+    if write.prevent is Change.SET:
+        taint = {"key": key, "value": str(int(now)), "effect": vocabulary.PREVENT_TAINT_EFFECT}
+        return [add("/spec/taints/-", taint) if taints else add("/spec/taints", [taint])]
+    if write.prevent is Change.REMOVE:
+        ours = (i for i, t in enumerate(taints) if (t.key, t.effect) == (key, vocabulary.PREVENT_TAINT_EFFECT))
+        return [remove(pointer("spec", "taints", next(ours)))]
+    return []
+
+
+def _annotation_operations(write: NodeWrite, now: float) -> list[Operation]:
+    name = vocabulary.FIRST_SEEN_ANNOTATION
+    path = pointer("metadata", "annotations", name)
+    if write.first_seen is Change.SET and not write.node.has_annotations:
+        return [add("/metadata/annotations", {name: format_time(now)})]
+    if write.first_seen is Change.SET:
+        return [add(path, format_time(now))]
+    if write.first_seen is Change.REMOVE:
+        return [remove(path)]
+    return []
+
+
+class Act:
+    """Carries out plans on nodes."""
+
+    def __init__(self, client: Client, nodes: Store[NodeFacts], rules: NodeRebalance, clock: Clock) -> None:
+        self._client = client
+        self._nodes = nodes
+        self._rules = rules
+        self._clock = clock
+
+    async def write(self, plan: Plan) -> Outcome:
+        """Writes the signal nodes, whose state is the evidence, and only if that held all the others.
+
+        Raises NotLeading as soon as this process may not write any more.
+        """
+        evidence = await self._wave([write for write in plan.writes if write.signalled])
+        rest = [write for write in plan.writes if not write.signalled]
+        if evidence.refused:
+            skipped = tuple(write.node.name for write in rest)
+            return Outcome(evidence.written, evidence.refused + skipped, evidence.failed)
+        return _sum((evidence, await self._wave(rest)))
+
+    async def _wave(self, writes: Sequence[NodeWrite]) -> Outcome:
+        free = asyncio.Semaphore(MOST_WRITES_AT_ONCE)
+
+        async def bounded(write: NodeWrite) -> Outcome:
+            async with free:
+                return await self._one(write)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(bounded(write)) for write in writes]
+        except* NotLeading as lost:
+            raise lost.exceptions[0] from None
+        return _sum(task.result() for task in tasks)
+
+    async def _one(self, write: NodeWrite) -> Outcome:
+        name = write.node.name
+        if self._has_changed(write.node):
+            return Outcome(refused=(name,))
+        try:
+            patch = patch_of(write, self._rules, self._clock.now())
+            self._nodes.observe(await self._client.patch_json(NODES, name, patch, lane=Lane.URGENT))
+        except NotFound:
+            return Outcome()
+        except (Conflict, Invalid):
+            await self._read_again(write.node)
+            return Outcome(refused=(name,))
+        except NotLeading:
+            raise
+        except KubeError as error:
+            return Outcome(failed=((name, error),))
+        return Outcome(written=(write,))
+
+    def _has_changed(self, node: NodeFacts) -> bool:
+        known = self._nodes.get(node.name)
+        return known is None or known.resource_version != node.resource_version
+
+    async def _read_again(self, node: NodeFacts) -> None:
+        """Brings the store up to date after a refusal, if the watch has not done so meanwhile."""
+        if self._has_changed(node):
+            return
+        try:
+            self._nodes.observe(await self._client.get(NODES, node.name, lane=Lane.URGENT))
+        except KubeError:
+            # The refusal stands either way; the watch, or the next look, brings the news.
+            return
+
+
+def _sum(outcomes: Iterable[Outcome]) -> Outcome:
+    parts = tuple(outcomes)
+    return Outcome(
+        tuple(write for part in parts for write in part.written),
+        tuple(name for part in parts for name in part.refused),
+        tuple(failure for part in parts for failure in part.failed),
+    )

@@ -1,0 +1,218 @@
+"""Which events lead to which look, and what a look is.
+
+A key is a cell, or a signalled node: both look at the whole cell and mend its taints, a node's look also decides about
+the eviction of that node's pods. Events of a signalled node bring its own key, all others that of their cell.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from ebbtide.clock import Clock
+from ebbtide.config.rebalance import NodeRebalance
+from ebbtide.kube.errors import Conflict
+from ebbtide.kube.store import Store
+from ebbtide.model import Cell, NodeFacts
+from reconciler.engine.controller import Again, Controller
+from reconciler.engine.informer import connect
+from reconciler.rebalance.act import Act, Outcome
+from reconciler.rebalance.decide import Change, Plan, decide, soonest
+from reconciler.rebalance.drain import Drain
+from reconciler.rebalance.memory import CellMemory, Memory
+from reconciler.rebalance.report import Look, Report
+from reconciler.rebalance.snapshot import Cells, Snapshot
+from reconciler.rebalance.verdict import Verdict, judge, judge_empty
+
+# Looks mostly wait for the API server; more of them let many cells be written at the same time.
+WORKERS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class CellKey:
+    """Look at a cell."""
+
+    cell: Cell
+
+    def __str__(self) -> str:
+        return f"zone {self.cell}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeKey:
+    """Look at a signalled node, and its cell."""
+
+    node: str
+
+    def __str__(self) -> str:
+        return f"node {self.node}"
+
+
+Key = CellKey | NodeKey
+
+
+class Part(Protocol):
+    """Something that runs beside the controller."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def run(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """What acts on the cluster, and everything that has to run meanwhile."""
+
+    act: Act
+    drain: Drain
+    parts: tuple[Part, ...]
+
+
+class Rebalance:
+    """Zone rebalance. `hands` is None in a dry run: everything is decided and reported, nothing is done."""
+
+    def __init__(
+        self, nodes: Store[NodeFacts], rules: NodeRebalance, clock: Clock, report: Report, hands: Hands | None
+    ) -> None:
+        self.name = "rebalance"
+        self._nodes = nodes
+        self._rules = rules
+        self._clock = clock
+        self._report = report
+        self._hands = hands
+        self._cells = Cells(nodes)
+        self._memory = Memory()
+        self._locks: dict[str, asyncio.Lock] = {}
+        self.controller: Controller[Key] = Controller(
+            "rebalance",
+            self.reconcile,
+            workers=WORKERS,
+            everything=self._everything,
+            resync_period=rules.resync_period,
+            measure=report.measure,
+        )
+        report.depth_of(lambda: self.controller.queue.depth)
+        connect(nodes, self._keys, self.controller.queue)
+
+    async def run(self) -> None:
+        """Looks and acts until cancelled. Each run starts with an empty memory: others may have led in between."""
+        self._memory = Memory()
+        self._report.clear()
+        async with asyncio.TaskGroup() as parts:
+            if self._hands is not None:
+                for part in self._hands.parts:
+                    parts.create_task(part.run(), name=part.name)
+            await self._nodes.wait_synced()
+            parts.create_task(self.controller.run(), name=self.controller.name)
+
+    async def reconcile(self, key: Key) -> Again | None:
+        """Looks at a cell, or at a signalled node and its cell. Raises what its writes raised."""
+        node = self._nodes.get(key.node) if isinstance(key, NodeKey) else None
+        cell = key.cell if isinstance(key, CellKey) else node.cell if node is not None else None
+        if isinstance(key, NodeKey) and (node is None or cell is None):
+            self._leave(key.node)
+        if cell is None:
+            return None
+        async with self._serialised(cell):
+            return await self._look(key, cell, node.name if node is not None else None)
+
+    def _serialised(self, cell: Cell) -> AbstractAsyncContextManager[None]:
+        """One look at a cell at a time; with `min-open-zones`, one look at a group."""
+        name = cell.group if self._rules.min_open_zones else str(cell)
+        return self._locks.setdefault(name, asyncio.Lock())
+
+    async def _look(self, key: Key, cell: Cell, node_name: str | None) -> Again | None:
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        memory = self._memory.of(cell)
+        snapshot = Snapshot(self._cells, self._memory, self._rules)
+        if not snapshot.cell(cell, monotonic).live:
+            self._look_at_empty(cell, memory)
+            return None
+        nodes = self._cells.nodes(cell)
+        memory.look(nodes, self._is_signalled(nodes), self._rules, monotonic)
+        plan = decide(snapshot.group_of(cell, monotonic), cell, node_name, self._rules, now)
+        wish_before = memory.wish
+        outcome = Outcome() if self._hands is None else await self._hands.act.write(plan)
+        verdict = self._judged(plan, outcome, memory, snapshot)
+        if memory.wish is not wish_before:
+            self._look_at_signalled(plan, but=node_name)
+        self._evict(plan, node_name, complete=memory.incomplete_since is None)
+        return self._when_again(key, plan, outcome, verdict)
+
+    def _judged(self, plan: Plan, outcome: Outcome, memory: CellMemory, snapshot: Snapshot) -> Verdict:
+        """What the cell is after the writes, remembered and reported."""
+        monotonic = self._clock.monotonic()
+        sets = [write.node for write in outcome.written if write.prevent is Change.SET]
+        fights = [(node, fight) for node in sets if (fight := memory.restored(node.uid)) is not None]
+        complete = outcome.complete and not memory.restrained(self._cells.nodes(plan.cell), monotonic)
+        memory.acted(plan, self._cells.nodes(plan.cell), complete, self._rules, monotonic)
+        facts = snapshot.cell(plan.cell, monotonic)
+        verdict = judge(facts, plan.wish, memory.streak(monotonic), self._rules, self._clock.now())
+        memory.judged(verdict, monotonic)
+        self._report.looked(Look(plan, outcome, verdict, facts, tuple(fights), self._hands is None))
+        return verdict
+
+    def _look_at_empty(self, cell: Cell, memory: CellMemory) -> None:
+        """The cell has no live node: forget it, unless its last one took our taint into the autoscaler's cache."""
+        verdict = judge_empty(memory.left_tainted)
+        if verdict is None or memory.last_node is None:
+            self._memory.forget(cell)
+            self._report.forget(cell)
+        else:
+            self._report.emptied(cell, verdict, memory.last_node)
+
+    def _evict(self, plan: Plan, node_name: str | None, *, complete: bool) -> None:
+        if node_name is None or self._hands is None:
+            return
+        if plan.evict is None:
+            self._leave(node_name)
+        elif complete or plan.evict.at_once:
+            self._hands.drain.empty(plan.evict, plan.cell)
+
+    def _leave(self, node: str) -> None:
+        if self._hands is not None:
+            self._hands.drain.leave(node)
+
+    def _when_again(self, key: Key, plan: Plan, outcome: Outcome, verdict: Verdict) -> Again | None:
+        """When to look again by itself; a failure is raised, so that the queue's back-off decides, but not later."""
+        after = soonest((plan.look_again_in, verdict.look_again_in))
+        if outcome.complete:
+            return None if after is None else Again(after)
+        if after is not None:
+            self.controller.queue.add_after(key, after)
+        if outcome.failed:
+            raise ExceptionGroup("some nodes were not written", [error for _, error in outcome.failed])
+        raise Conflict(
+            f"write nodes of {plan.cell}", 409, "Conflict", f"{', '.join(outcome.refused)} changed meanwhile"
+        )
+
+    def _look_at_signalled(self, plan: Plan, but: str | None) -> None:
+        """What the cell is to be has changed, so each of its signalled nodes is looked at for itself."""
+        for signal in plan.signals:
+            if signal.node.name != but:
+                self.controller.queue.add(NodeKey(signal.node.name))
+
+    def _everything(self) -> Iterable[Key]:
+        keys: dict[Key, None] = {}
+        for node in self._nodes.values():
+            keys.update(dict.fromkeys(self._keys(None, node)))
+        keys.update(dict.fromkeys(CellKey(cell) for cell in self._cells))
+        return tuple(keys)
+
+    def _keys(self, old: NodeFacts | None, new: NodeFacts | None) -> Iterable[Key]:
+        """The keys that a node's appearing, changing or going concerns."""
+        cells = {facts.cell for facts in (old, new) if facts is not None and facts.cell is not None}
+        if self._rules.min_open_zones:
+            cells.update(other for cell in tuple(cells) for other in self._cells.of_group(cell.group))
+        nodes = {facts.name for facts in (old, new) if facts is not None and self._is_signalled((facts,))}
+        if new is not None and self._is_signalled((new,)):
+            cells -= {new.cell}
+        if old is not None and (new is None or new.uid != old.uid or not self._is_signalled((new,))):
+            self._report.signal_ended(old, gone=new is None)
+        return [*map(NodeKey, sorted(nodes)), *map(CellKey, sorted(cells))]
+
+    def _is_signalled(self, nodes: Iterable[NodeFacts]) -> bool:
+        key = self._rules.rebalance_signal_taint_key
+        return any(node.taint(key) is not None and not node.deleting for node in nodes)

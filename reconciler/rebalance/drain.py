@@ -1,0 +1,214 @@
+"""Evicts the pods of the nodes that are to be emptied; nobody waits for it.
+
+A reconcile only says which nodes are to be emptied and which no longer. Here each of them has a watch on its own pods,
+and whenever something changes (a pod comes or goes, an answer arrives, a retry falls due) the pure `due` picks the
+pods to ask for next. So a slow pod, a budget or a hanging request never holds up another node.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from ebbtide.config.rebalance import NodeRebalance
+from ebbtide.kube.client import Client
+from ebbtide.kube.errors import KubeError
+from ebbtide.kube.reflector import Reflector
+from ebbtide.kube.resources import PODS
+from ebbtide.kube.store import Store
+from ebbtide.model import Cell, NodeFacts, PodFacts, pod_facts
+from reconciler.rebalance.answers import Answer, Result, read_answer
+from reconciler.rebalance.decide import Eviction, HeldBack
+from reconciler.rebalance.evictions import Attempt, Candidate, due, judge_pod
+from reconciler.rebalance.snapshot import PodSurroundings
+
+
+@dataclass(slots=True)
+class Emptied:
+    """A node being emptied, since which signal, and the watch on its pods."""
+
+    node: NodeFacts
+    cell: Cell
+    since: float
+    pods: Store[PodFacts]
+    watch: asyncio.Task[None]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One eviction and its answer, for the report."""
+
+    node: NodeFacts
+    cell: Cell
+    since: float
+    pod: PodFacts
+    answer: Answer
+
+
+class Drain:
+    """Sends evictions for the nodes given to `empty` until `leave` is said; `run` does the work.
+
+    `own_pod` is namespace/name of this process's pod, evicted after all others. `told` hears of every answer.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        surroundings: PodSurroundings,
+        rules: NodeRebalance,
+        told: Callable[[Asked], None],
+        own_pod: str = "",
+    ) -> None:
+        self.name = "drain"
+        self._client = client
+        self._surroundings = surroundings
+        self._rules = rules
+        self._told = told
+        self._own_pod = own_pod
+        self._nodes: dict[str, Emptied] = {}
+        self._attempts: dict[str, Attempt] = {}
+        self._paused_until = 0.0
+        self._waiting: tuple[HeldBack, ...] = ()
+        self._changed = asyncio.Event()
+        self._tasks: asyncio.TaskGroup | None = None
+
+    def empties(self, node: str) -> bool:
+        """Whether the node is being emptied."""
+        return node in self._nodes
+
+    @property
+    def waiting(self) -> tuple[HeldBack, ...]:
+        """The pods, of any node, that wait for another one to be gone."""
+        return self._waiting
+
+    def held_back(self, node: str) -> tuple[HeldBack, ...]:
+        """The pods of the node that stay, each with the reason."""
+        emptied = self._nodes.get(node)
+        if emptied is None:
+            return ()
+        around = self._surroundings.of(emptied.node, tuple(emptied.pods.values()))
+        judged = ((pod, judge_pod(pod, around, self._rules)) for pod in emptied.pods.values())
+        return tuple(HeldBack(f"evict pod {pod.key}", reason) for pod, reason in judged if reason)
+
+    def empty(self, eviction: Eviction, cell: Cell) -> None:
+        """Begins, or goes on, to evict the pods of a node. Only while `run` runs."""
+        node = eviction.node
+        known = self._nodes.get(node.name)
+        if known is not None and known.node.uid == node.uid:
+            known.node, known.cell, known.since = node, cell, eviction.since
+        else:
+            self.leave(node.name)
+            self._nodes[node.name] = self._watched(node, cell, eviction.since)
+        self._changed.set()
+
+    def leave(self, node: str) -> None:
+        """Evicts no further pod of the node; what was accepted goes on by itself."""
+        emptied = self._nodes.pop(node, None)
+        if emptied is None:
+            return
+        emptied.watch.cancel()
+        for pod in emptied.pods.values():
+            # A request under way is waited for, so that the pod is not asked twice should its node come back.
+            if not self._attempt(pod).in_flight:
+                self._attempts.pop(pod.uid, None)
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Sends what is due whenever something changes, until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                while True:
+                    self._changed.clear()
+                    next_in = self._send_due(self._tasks)
+                    await self._something_changed(next_in)
+        finally:
+            self._tasks = None
+            self._nodes.clear()
+            self._attempts.clear()
+
+    def _watched(self, node: NodeFacts, cell: Cell, since: float) -> Emptied:
+        if self._tasks is None:
+            raise RuntimeError("Drain.empty needs Drain.run to be running")
+        store: Store[PodFacts] = Store(pod_facts)
+        store.subscribe(self._pod_changed)
+        # A list and not only a watch of the node's own pods: memory stays small however many pods the cluster has.
+        reflector = Reflector(self._client, PODS, store, field_selector=f"spec.nodeName={node.name}")
+        task = self._tasks.create_task(reflector.run(), name=f"pods of {node.name}")
+        return Emptied(node, cell, since, store, task)
+
+    def _pod_changed(self, old: PodFacts | None, new: PodFacts | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self._attempts.pop(old.uid, None)
+        self._changed.set()
+
+    async def _something_changed(self, next_in: float | None) -> None:
+        try:
+            async with asyncio.timeout(next_in):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    def _send_due(self, tasks: asyncio.TaskGroup) -> float | None:
+        """Starts the requests that are due; returns the seconds until the next is, None without any."""
+        monotonic = asyncio.get_running_loop().time()
+        if self._paused_until > monotonic:
+            return self._paused_until - monotonic
+        if not self._surroundings.known:
+            return 1.0
+        what = due(list(self._candidates()), self._attempts, self._leaving(), self._rules, monotonic)
+        self._waiting = what.held_back
+        for candidate in what.now:
+            self._attempts[candidate.pod.uid] = replace(self._attempt(candidate.pod), in_flight=True)
+            tasks.create_task(self._ask(candidate), name=f"evict {candidate.pod.key}")
+        return what.next_in
+
+    def _candidates(self) -> Iterator[Candidate]:
+        for emptied in self._nodes.values():
+            if not emptied.pods.synced:
+                continue
+            pods = tuple(emptied.pods.values())
+            around = self._surroundings.of(emptied.node, pods)
+            for pod in pods:
+                if not judge_pod(pod, around, self._rules):
+                    yield Candidate(pod, emptied.cell, emptied.since, own=pod.key == self._own_pod)
+
+    def _leaving(self) -> Counter[str]:
+        """By group, the pods that are on their way out: accepted by us, or terminating for whatever reason."""
+        return Counter(
+            emptied.cell.group
+            for emptied in self._nodes.values()
+            for pod in emptied.pods.values()
+            if pod.deleting or self._attempt(pod).accepted
+        )
+
+    def _attempt(self, pod: PodFacts) -> Attempt:
+        return self._attempts.get(pod.uid, Attempt())
+
+    async def _ask(self, candidate: Candidate) -> None:
+        pod = candidate.pod
+        failure: KubeError | None = None
+        try:
+            await self._client.evict(pod.name, namespace=pod.namespace, uid=pod.uid)
+        except KubeError as error:
+            failure = error
+        attempt = self._attempt(pod)
+        answer = read_answer(failure, attempt.failures, self._rules)
+        self._note(candidate, attempt, answer)
+
+    def _note(self, candidate: Candidate, attempt: Attempt, answer: Answer) -> None:
+        monotonic = asyncio.get_running_loop().time()
+        uid = candidate.pod.uid
+        emptied = self._nodes.get(candidate.pod.node)
+        if answer.pause_all:
+            self._paused_until = max(self._paused_until, monotonic + answer.retry_in)
+        if emptied is None:
+            self._attempts.pop(uid, None)
+        elif uid in self._attempts:
+            self._attempts[uid] = Attempt(
+                failures=attempt.failures + 1 if answer.retry_in else 0,
+                retry_at=monotonic + answer.retry_in,
+                accepted=answer.result is Result.ACCEPTED,
+            )
+        if emptied is not None:
+            self._told(Asked(emptied.node, candidate.cell, candidate.signal_since, candidate.pod, answer))
+        self._changed.set()

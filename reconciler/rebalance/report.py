@@ -1,0 +1,226 @@
+"""Outcomes → metrics, events and log lines.
+
+Series depend on groups, zones and living nodes only, so their number is bounded by the cluster as it is. Every event
+is told on a change, never again in a loop; what they say lies in `stories`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from ebbtide.clock import Clock
+from ebbtide.config.rebalance import NodeRebalance
+from ebbtide.kube.resources import NODES, PODS
+from ebbtide.model import Cell, NodeFacts
+from reconciler.engine.events import Event, Recorder, Regarding
+from reconciler.rebalance import stories
+from reconciler.rebalance.act import Outcome
+from reconciler.rebalance.answers import Result
+from reconciler.rebalance.decide import CellFacts, Plan
+from reconciler.rebalance.drain import Asked
+from reconciler.rebalance.memory import Fight
+from reconciler.rebalance.signal import Signal
+from reconciler.rebalance.verdict import State, Verdict
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look at a cell: what was decided, what became of it, and what the cell is now."""
+
+    plan: Plan
+    outcome: Outcome
+    verdict: Verdict
+    facts: CellFacts
+    fights: tuple[tuple[NodeFacts, Fight], ...]
+    dry_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CellStatus:
+    """A cell as it was last seen. `since` is the epoch second of its last change of state."""
+
+    state: State
+    reason: str
+    since: float
+    signals: tuple[Signal, ...] = ()
+
+
+class Report:
+    """Tells the world. Without a recorder (a dry run) no event is written."""
+
+    def __init__(
+        self, registry: CollectorRegistry, clock: Clock, rules: NodeRebalance, recorder: Recorder | None
+    ) -> None:
+        self._clock = clock
+        self._rules = rules
+        self._recorder = recorder
+        self._cells: dict[Cell, CellStatus] = {}
+        self._counted: set[str] = set()
+        registry.register(_CellFigures(self._cells, clock))
+        cell = ["node_group", "node_zone"]
+        self._evicted = Counter(
+            "noderebalance_evict_node",
+            "Signalled nodes whose pods were evicted: one for each signal, at the first eviction that was accepted.",
+            ["node", *cell],
+            registry=registry,
+        )
+        self._evictions = Counter(
+            "noderebalance_evictions", "Answers to evictions.", [*cell, "result"], registry=registry
+        )
+        self._restored = Counter(
+            "noderebalance_taint_restored",
+            "Prevent taints put back after another program had removed them.",
+            registry=registry,
+        )
+        self._duration = Histogram(
+            "noderebalance_reconcile_duration_seconds",
+            "Duration of one look at a cell or node, its writes included.",
+            registry=registry,
+        )
+        self._depth = Gauge("noderebalance_queue_depth", "Looks that are due and not begun.", registry=registry)
+
+    # --- what the controller's machinery tells -------------------------------------------------------------------
+
+    def measure(self, seconds: float, _result: str) -> None:
+        """One reconcile took this long."""
+        self._duration.observe(seconds)
+
+    def depth_of(self, depth: Callable[[], int]) -> None:
+        """Where the queue's depth is read when somebody asks."""
+        self._depth.set_function(depth)
+
+    # --- cells ---------------------------------------------------------------------------------------------------
+
+    @property
+    def cells(self) -> dict[Cell, CellStatus]:
+        return self._cells
+
+    def clear(self) -> None:
+        """Nothing is known of any cell (a new term begins)."""
+        self._cells.clear()
+
+    def forget(self, cell: Cell) -> None:
+        """The cell has no node any more."""
+        self._cells.pop(cell, None)
+
+    def looked(self, look: Look) -> None:
+        """One look is over."""
+        before = self._cells.get(look.plan.cell)
+        self._note(look.plan.cell, look.verdict, look.plan.signals)
+        self._restored.inc(len(look.fights))
+        for node, fight in look.fights:
+            if fight.rounds == 1:
+                self._emit(node, stories.contested(node, self._rules))
+        if before is None or before.state is not look.verdict.state:
+            self._changed(look, None if before is None else before.state)
+        if look.plan.writes:
+            self._log_writes(look)
+
+    def emptied(self, cell: Cell, verdict: Verdict, last: NodeFacts) -> None:
+        """The last live node has left the cell, tainted."""
+        before = self._cells.get(cell)
+        self._note(cell, verdict, ())
+        if before is None or before.state is not verdict.state:
+            log.warning("zone state", zone=str(cell), state=verdict.state, reason=verdict.reason)
+            self._emit(last, stories.stale(cell))
+
+    def _note(self, cell: Cell, verdict: Verdict, signals: tuple[Signal, ...]) -> None:
+        before = self._cells.get(cell)
+        same = before is not None and before.state is verdict.state
+        since = before.since if before is not None and same else self._clock.now()
+        self._cells[cell] = CellStatus(verdict.state, verdict.reason, since, signals)
+
+    def _changed(self, look: Look, before: State | None) -> None:
+        cell, verdict = look.plan.cell, look.verdict
+        if before is None and verdict.state is State.OPEN:
+            return
+        log.info(
+            "zone state",
+            zone=str(cell),
+            state=verdict.state,
+            before=before,
+            reason=verdict.reason,
+            why=look.plan.reason,
+        )
+        story = stories.changed(look.plan, verdict, before, self._rules)
+        if story is not None:
+            about = look.plan.signals[0].node if look.plan.signals else look.facts.live[0]
+            self._emit(about, story)
+
+    def _log_writes(self, look: Look) -> None:
+        log.info(
+            "would write taints" if look.dry_run else "taints written",
+            zone=str(look.plan.cell),
+            taint=look.plan.taint,
+            untaint=look.plan.untaint,
+            evict=look.plan.evict.node.name if look.plan.evict else None,
+            refused=look.outcome.refused,
+            failed={name: str(error) for name, error in look.outcome.failed},
+            why=look.plan.reason,
+        )
+
+    # --- evictions -----------------------------------------------------------------------------------------------
+
+    def asked(self, asked: Asked) -> None:
+        """An eviction was answered."""
+        cell, result, pod = asked.cell, asked.answer.result, asked.pod
+        self._evictions.labels(cell.group, cell.zone, result).inc()
+        log.info("eviction", pod=pod.key, node=asked.node.name, result=result, answer=asked.answer.words)
+        if result is Result.ACCEPTED and asked.node.uid not in self._counted:
+            self._counted.add(asked.node.uid)
+            self._evicted.labels(asked.node.name, cell.group, cell.zone).inc()
+            self._emit(asked.node, stories.evicting(asked.node))
+        story = stories.refused(asked)
+        if story is not None:
+            self._tell(Regarding(PODS, pod.name, pod.uid, pod.namespace), story)
+
+    def signal_ended(self, node: NodeFacts, *, gone: bool) -> None:
+        """The node's signal, or the node, has gone: its next signal counts anew, and a dead node has no series."""
+        self._counted.discard(node.uid)
+        if gone and node.cell is not None:
+            self._evicted.remove(node.name, node.cell.group, node.cell.zone)
+
+    def _emit(self, node: NodeFacts, story: stories.Story) -> None:
+        self._tell(Regarding(NODES, node.name, node.uid), story)
+
+    def _tell(self, regarding: Regarding, story: stories.Story) -> None:
+        if self._recorder is not None:
+            self._recorder.emit(Event(regarding, story.kind, story.reason, story.action, story.note))
+
+
+class _CellFigures(Collector):
+    """Gauges of all cells, made when somebody asks, so that ages are right and gone cells leave nothing behind."""
+
+    def __init__(self, cells: dict[Cell, CellStatus], clock: Clock) -> None:
+        self._cells = cells
+        self._clock = clock
+
+    def collect(self) -> Iterable[Metric]:
+        labels = ["node_group", "node_zone"]
+        prevent = GaugeMetricFamily(
+            "noderebalance_prevent_ca_scale_up",
+            "1 while every live node of a zone that is to be blocked carries the prevent taint.",
+            labels=labels,
+        )
+        state = GaugeMetricFamily(
+            "noderebalance_block_state", "1 for the state that the zone is in.", labels=[*labels, "state"]
+        )
+        nodes = GaugeMetricFamily("noderebalance_signal_nodes", "Live nodes with a rebalance signal.", labels=labels)
+        age = GaugeMetricFamily(
+            "noderebalance_signal_age_seconds", "Age of the zone's oldest signal, 0 without any.", labels=labels
+        )
+        now = self._clock.now()
+        for cell, status in self._cells.items():
+            names = [cell.group, cell.zone]
+            prevent.add_metric(names, float(status.state.fully_tainted))
+            for each in State:
+                state.add_metric([*names, each], float(status.state is each))
+            nodes.add_metric(names, len(status.signals))
+            age.add_metric(names, max((signal.age(now) for signal in status.signals), default=0.0))
+        return (prevent, state, nodes, age)

@@ -1,0 +1,108 @@
+"""Stores → frozen facts: the nodes by cell, kept up to date event by event, so that a look costs one cell."""
+
+from collections.abc import Iterator, Mapping
+
+from ebbtide.config.rebalance import NodeRebalance
+from ebbtide.kube.store import Store
+from ebbtide.model import Cell, ClaimFacts, NamespaceFacts, NodeFacts, PodFacts, VolumeFacts
+from reconciler.rebalance.decide import CellFacts, GroupFacts
+from reconciler.rebalance.evictions import Surroundings
+from reconciler.rebalance.memory import Memory
+
+
+class Cells:
+    """Index of the node store: group → zone → node name → facts. Nodes outside any cell are not in it."""
+
+    def __init__(self, nodes: Store[NodeFacts]) -> None:
+        self._groups: dict[str, dict[str, dict[str, NodeFacts]]] = {}
+        for node in nodes.values():
+            self._changed(None, node)
+        nodes.subscribe(self._changed)
+
+    def __iter__(self) -> Iterator[Cell]:
+        return (Cell(group, zone) for group, zones in self._groups.items() for zone in zones)
+
+    def of_group(self, group: str) -> tuple[Cell, ...]:
+        return tuple(Cell(group, zone) for zone in self._groups.get(group, ()))
+
+    def nodes(self, cell: Cell) -> tuple[NodeFacts, ...]:
+        """The cell's nodes by name, those being deleted too."""
+        nodes = self._groups.get(cell.group, {}).get(cell.zone, {})
+        return tuple(nodes[name] for name in sorted(nodes))
+
+    def _changed(self, old: NodeFacts | None, new: NodeFacts | None) -> None:
+        if old is not None and old.cell is not None and (new is None or new.cell != old.cell):
+            self._remove(old.cell, old.name)
+        if new is not None and new.cell is not None:
+            self._groups.setdefault(new.cell.group, {}).setdefault(new.cell.zone, {})[new.name] = new
+
+    def _remove(self, cell: Cell, name: str) -> None:
+        zones = self._groups.get(cell.group, {})
+        nodes = zones.get(cell.zone, {})
+        nodes.pop(name, None)
+        if not nodes:
+            zones.pop(cell.zone, None)
+        if not zones:
+            self._groups.pop(cell.group, None)
+
+
+class Snapshot:
+    """Facts for `decide`: a cell with what is remembered of it, and its group's other cells where they matter."""
+
+    def __init__(self, cells: Cells, memory: Memory, rules: NodeRebalance) -> None:
+        self._cells = cells
+        self._memory = memory
+        self._rules = rules
+
+    def group_of(self, cell: Cell, monotonic: float) -> GroupFacts:
+        others = self._cells.of_group(cell.group) if self._rules.min_open_zones else ()
+        return GroupFacts(cell.group, {each.zone: self.cell(each, monotonic) for each in {cell, *others}})
+
+    def cell(self, cell: Cell, monotonic: float) -> CellFacts:
+        memory, nodes = self._memory.known(cell), self._cells.nodes(cell)
+        return CellFacts(
+            cell=cell,
+            nodes=nodes,
+            quiet_for=_since(memory.quiet_since, monotonic),
+            incomplete_for=_since(memory.incomplete_since, monotonic),
+            restrained=memory.restrained(nodes, monotonic),
+        )
+
+
+class PodSurroundings:
+    """Facts for `evictions`: what decides about a pod besides itself.
+
+    `claims` and `volumes` are watched only with `zonal-volume-policy = "hold"`.
+    """
+
+    def __init__(
+        self,
+        namespaces: Store[NamespaceFacts],
+        claims: Store[ClaimFacts] | None = None,
+        volumes: Store[VolumeFacts] | None = None,
+    ) -> None:
+        self._namespaces = namespaces
+        self._claims = claims
+        self._volumes = volumes
+
+    @property
+    def known(self) -> bool:
+        """Whether everything that decides about pods has been read once."""
+        stores = (self._namespaces, self._claims, self._volumes)
+        return all(store.synced for store in stores if store is not None)
+
+    def of(self, node: NodeFacts, pods: tuple[PodFacts, ...]) -> Surroundings:
+        ignored = frozenset(namespace.name for namespace in self._namespaces.values() if namespace.ignored)
+        return Surroundings(node, ignored, self._behind_claims(pods))
+
+    def _behind_claims(self, pods: tuple[PodFacts, ...]) -> Mapping[str, VolumeFacts]:
+        if self._claims is None or self._volumes is None:
+            return {}
+        keys = [f"{pod.namespace}/{claim}" for pod in pods for claim in pod.claims]
+        bound = {key: claim.volume for key in keys if (claim := self._claims.get(key)) is not None and claim.volume}
+        volumes = {key: self._volumes.get(volume) for key, volume in bound.items()}
+        return {key: volume for key, volume in volumes.items() if volume is not None}
+
+
+def _since(instant: float | None, monotonic: float) -> float:
+    return 0.0 if instant is None else monotonic - instant
