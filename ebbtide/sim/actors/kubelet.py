@@ -25,6 +25,9 @@ UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 # Seconds for one object, in place of the cluster's timing of that stage: `sim.ebbtide/stopping: "600"`.
 TIMING_ANNOTATION_PREFIX: Final = "sim.ebbtide/"
 
+# A loop's timer may ring this much too early (its clock's resolution, rounding); seconds.
+_EARLY: Final = 1e-6
+
 _POD_STATUS: Final = Write("kubelet", "status")
 _NODE_STATUS: Final = Write("kubelet", "status")
 _LIFECYCLE: Final = Write("kube-controller-manager")
@@ -167,7 +170,7 @@ class Kubelet:
         if since is None or since[0] is not stage:
             since = self._since[thing.uid] = (stage, now)
         left = since[1] + lasts - now
-        if left > 0:
+        if left > _EARLY:
             return left
         del self._since[thing.uid]
         self._finish(thing, stage)

@@ -7,8 +7,8 @@ from random import Random
 from typing import Any, Final
 
 from ebbtide.sim.actors.amounts import allocatable, requested
+from ebbtide.sim.actors.node_selectors import term_admits
 from ebbtide.sim.actors.predicates import Room, View, domain_counts, missing_claim, refusals
-from ebbtide.sim.actors.selectors import term_admits
 from ebbtide.vocabulary import ZONE_LABEL
 
 Raw = Mapping[str, Any]

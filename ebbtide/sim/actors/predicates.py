@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from ebbtide.model import Taint, Toleration
 from ebbtide.sim.actors.amounts import Amounts, allocatable, requested
-from ebbtide.sim.actors.selectors import admits, selects
+from ebbtide.sim.actors.node_selectors import admits
+from ebbtide.sim.selectors import matches
 
 Raw = Mapping[str, Any]
 
@@ -198,7 +199,7 @@ def _unevenly_spread(pod: Raw, room: Room, around: View) -> Iterator[str]:
             yield f"{SPREAD} (missing required label)"
             return
         counts = domain_counts(constraint, pod, around)
-        itself = selects(constraint.get("labelSelector"), pod["metadata"].get("labels") or {})
+        itself = matches(constraint.get("labelSelector"), pod["metadata"].get("labels") or {})
         if counts.get(domain, 0) + itself - min(counts.values(), default=0) > constraint["maxSkew"]:
             yield SPREAD
             return
@@ -261,14 +262,14 @@ def _selected(term: Raw, owner: Raw, other: Raw) -> bool:
     namespaces = term.get("namespaces") or [owner["metadata"]["namespace"]]
     everywhere = term.get("namespaceSelector") == {}
     inside = everywhere or other["metadata"]["namespace"] in namespaces
-    return inside and selects(term.get("labelSelector"), other["metadata"].get("labels") or {})
+    return inside and matches(term.get("labelSelector"), other["metadata"].get("labels") or {})
 
 
 def _counts_for(constraint: Raw, pod: Raw, other: Raw) -> bool:
     metadata = other["metadata"]
     if metadata["namespace"] != pod["metadata"]["namespace"] or metadata.get("deletionTimestamp"):
         return False
-    return selects(constraint.get("labelSelector"), metadata.get("labels") or {})
+    return matches(constraint.get("labelSelector"), metadata.get("labels") or {})
 
 
 def _required_terms(pod: Raw, kind: str) -> tuple[Raw, ...]:

@@ -75,10 +75,14 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A node that does not exist. `source` says what it was made from: `node a1`, `cache (node a1)`, `cloud`."""
+    """A node that does not exist. `source` says what it was made from: `node a1`, `cache (node a1)`, `cloud`.
+
+    `live` when it was copied just now from a node that is there; such a copy replaces the one in the cache.
+    """
 
     node: Raw
     source: str
+    live: bool = False
 
 
 def template_for(group: NodeGroup, nodes: Iterable[Raw], cache: Mapping[str, Template], now: float) -> Template:
@@ -126,6 +130,7 @@ def copied(group: NodeGroup, node: Raw) -> Template:
     return Template(
         _node(group, labels, taints, (node.get("status") or {})),
         f"node {node['metadata']['name']}",
+        live=True,
     )
 
 

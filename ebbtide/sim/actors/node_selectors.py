@@ -1,20 +1,12 @@
-"""Label selectors and node selectors, as objects carry them."""
+"""Node selectors: the terms by which node affinity and volumes name nodes.
+
+They know two operators more than label selectors, and fields.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 Raw = Mapping[str, Any]
-Labels = Mapping[str, str]
-
-
-def selects(selector: Raw | None, labels: Labels) -> bool:
-    """Whether a LabelSelector selects these labels: null selects nothing, an empty one everything."""
-    if selector is None:
-        return False
-    wanted = selector.get("matchLabels") or {}
-    return all(labels.get(key) == value for key, value in wanted.items()) and all(
-        _holds(expression, labels) for expression in selector.get("matchExpressions") or ()
-    )
 
 
 def admits(node_selector: Raw, node: Raw) -> bool:
@@ -35,7 +27,7 @@ def term_admits(term: Raw, node: Raw) -> bool:
     )
 
 
-def _holds(requirement: Raw, labels: Labels) -> bool:
+def _holds(requirement: Raw, labels: Mapping[str, str]) -> bool:
     value = labels.get(requirement["key"])
     listed: Sequence[str] = requirement.get("values") or ()
     match requirement["operator"]:
