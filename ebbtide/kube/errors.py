@@ -2,13 +2,15 @@
 
     KubeError
     ├── NotSent               nothing left this process
-    │   └── NotLeading            the write permit is gone: stop writing
-    ├── Unreachable           no answer: refused, reset, timed out, TLS fault; the request may or may not have arrived
+    │   ├── NotLeading            the write permit is gone: stop writing
+    │   └── NoCredentials         token, plugin or identity provider failed: try again later
+    ├── Unreachable           no answer that an API server gives: refused, reset, timed out, TLS fault, not JSON;
+    │                         the request may or may not have arrived
     └── ApiError              the server answered with a Status
         ├── NotFound              404, the object is gone
         ├── Conflict              409, read again and decide again
         │   ├── AlreadyExists         409 on create
-        │   └── PreconditionFailed    409, another object of that name (UID), or resourceVersion as asked is not the live one
+        │   └── PreconditionFailed    409, the live object has not the UID or resourceVersion that was meant
         ├── Gone                  410, the resourceVersion or continue token is too old: list again
         ├── Invalid               400, 405, 406, 413, 415, 422, the request will never succeed as it is
         ├── Unauthorized          401, credentials are not accepted
@@ -19,7 +21,7 @@
         │   └── BudgetRefused         an eviction that a PodDisruptionBudget does not allow now
         └── ServerFault           5xx
             ├── Misconfigured         500, an eviction of a pod under more than one budget
-            └── Unavailable           503, 504, try again
+            └── Unavailable           502, 503, 504, ServerTimeout: try again
 
 The HTTP library's own errors never leave `ebbtide.kube`.
 """
@@ -35,6 +37,10 @@ class NotSent(KubeError):
 
 class NotLeading(NotSent):
     """This process may not write (no longer): it has no lease, or runs dry."""
+
+
+class NoCredentials(NotSent):
+    """There are no credentials to send: a file is missing, an exec plugin or identity provider failed."""
 
 
 class Unreachable(KubeError):
@@ -85,7 +91,7 @@ class AlreadyExists(Conflict):
 
 
 class PreconditionFailed(Conflict):
-    """409: the live object is not the one that was meant (UID)."""
+    """409: the live object is not the one that was meant (UID), or not in the version that was meant."""
 
 
 class Gone(ApiError):
@@ -129,4 +135,4 @@ class Misconfigured(ServerFault):
 
 
 class Unavailable(ServerFault):
-    """503 or 504: overloaded, starting or behind a broken proxy."""
+    """502, 503, 504, or 500 with reason ServerTimeout: overloaded, starting or behind a broken proxy."""

@@ -1,0 +1,6 @@
+"""The only way to the API server.
+
+`access` knows where it is and how to prove who we are, `client` has the verbs, `store` and `reflector` keep a small
+frozen copy of a kind up to date, `errors` says what can be done about a failure. Objects are raw JSON; the generated
+models of kubernetes-asyncio are never loaded. Nothing here knows what the objects mean to the product.
+"""

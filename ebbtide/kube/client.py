@@ -1,0 +1,376 @@
+"""The verbs of the Kubernetes API on raw JSON objects."""
+
+import copy
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final, Self, TypedDict, Unpack
+
+import orjson
+
+from ebbtide.kube import stream
+from ebbtide.kube.access import Access
+from ebbtide.kube.answers import Answer
+from ebbtide.kube.backoff import jittered
+from ebbtide.kube.errors import Gone, Unreachable
+from ebbtide.kube.limits import Lane, RateLimits
+from ebbtide.kube.resources import PODS, Resource
+from ebbtide.kube.transport import Call, Transport, Verb
+
+Object = dict[str, Any]
+Objects = list[Object]
+
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+
+# Bookmarks come about once a minute (apiserver/pkg/storage/cacher, bookmarkFrequency): two of them missing is silence.
+SILENT_AFTER: Final = 150.0
+# As client-go: watches end after 5 to 10 minutes, so that they spread anew over the servers, and not all together.
+_LONGEST_WATCH: Final = 600.0
+_LIST_ATTEMPTS: Final = 3
+_READING_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_COMPRESSED: Final = {"Accept-Encoding": "gzip"}
+# Compression holds events back until a block is full.
+_UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
+
+
+class Selection(TypedDict, total=False):
+    """Which objects of a kind: of one namespace (all without), with matching labels and fields."""
+
+    namespace: str
+    label_selector: str
+    field_selector: str
+
+
+class Listing(Selection, total=False):
+    """How to list: `page_size` objects at a time (100); with `stale_ok` from the server's cache (`resourceVersion=0`).
+
+    The cache may be a little behind and is a hundred times faster for a quiet kind; it may ignore the page size.
+    """
+
+    stale_ok: bool
+    page_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a list. `resource_version` is that of the whole list."""
+
+    items: Objects
+    resource_version: int
+
+
+class Client:
+    """One API server, as an async context manager.
+
+    Every method raises subclasses of `KubeError` and nothing else. Reads in the NORMAL lane are repeated a few times
+    when the server is away; writes never are. `sent` counts what was sent, as RBAC would be asked about it.
+    """
+
+    def __init__(
+        self, access: Access, *, field_manager: str, user_agent: str, limits: RateLimits | None = None
+    ) -> None:
+        self.access = access
+        self._field_manager = field_manager
+        self._transport = Transport(access, user_agent, limits or RateLimits())
+        self._permit: Callable[[], bool] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends all connections, also those of views made by `permitted`."""
+        await self._transport.close()
+
+    @property
+    def sent(self) -> Counter[Verb]:
+        return self._transport.sent
+
+    def permitted(self, permit: Callable[[], bool]) -> "Client":
+        """The same client, whose writes raise NotLeading instead of being sent while `permit()` is false.
+
+        Views can be nested: every permit must hold.
+        """
+        outer = self._permit
+        view = copy.copy(self)
+        view._permit = permit if outer is None else lambda: outer() and permit()
+        return view
+
+    # --- reading -------------------------------------------------------------------------------------------------
+
+    async def get(
+        self,
+        resource: Resource,
+        name: str,
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        stale_ok: bool = False,
+        lane: Lane = Lane.NORMAL,
+    ) -> Object:
+        """One object; with `stale_ok` from the server's cache, which may be a little behind."""
+        call = Call(
+            "GET",
+            resource.path(namespace, name, subresource),
+            params={"resourceVersion": "0"} if stale_ok else {},
+            headers=_COMPRESSED,
+            verb=Verb("get", resource.group, resource.plural, subresource),
+            lane=lane,
+        )
+        return await self._object(call)
+
+    async def pages(self, resource: Resource, **how: Unpack[Listing]) -> AsyncGenerator[Page, None]:
+        """A list in pages. Raises Gone when it is compacted away under way: begin again."""
+        verb = Verb("list", resource.group, resource.plural, "")
+        path = resource.path(how.get("namespace", ""))
+        selected = _selected(how) | {"limit": str(how.get("page_size", 100))}
+        params = selected | ({"resourceVersion": "0"} if how.get("stale_ok") else {})
+        while True:
+            call = Call("GET", path, params=params, headers=_COMPRESSED, verb=verb)
+            page = await self._object(call)
+            metadata = page.get("metadata") or {}
+            yield Page(page.pop("items", None) or [], _version(call, metadata))
+            if not metadata.get("continue"):
+                return
+            params = selected | {"continue": metadata["continue"]}
+
+    async def list(self, resource: Resource, **how: Unpack[Listing]) -> AsyncGenerator[Object, None]:
+        """The objects of a list one by one, each let go before the next; see `pages`."""
+        async with aclosing(self.pages(resource, **how)) as pages:
+            async for page in pages:
+                items = page.items
+                items.reverse()
+                while items:
+                    yield items.pop()
+
+    async def list_all(self, resource: Resource, **how: Unpack[Listing]) -> tuple[Objects, int]:
+        """A whole list, and the resourceVersion from which a watch goes on.
+
+        When it is compacted away between two pages all of it is read again, a few times.
+        """
+        for remaining in reversed(range(_LIST_ATTEMPTS)):
+            objects: Objects = []
+            version = 0
+            try:
+                async with aclosing(self.pages(resource, **how)) as pages:
+                    async for page in pages:
+                        objects += page.items
+                        version = page.resource_version
+            except Gone:
+                if not remaining:
+                    raise
+            else:
+                return objects, version
+        raise AssertionError("the last attempt returns or raises")
+
+    def watch(
+        self,
+        resource: Resource,
+        *,
+        resource_version: int | None = None,
+        initial_events: bool = False,
+        timeout: float | None = None,
+        silent_after: float = SILENT_AFTER,
+        **which: Unpack[Selection],
+    ) -> AsyncGenerator[stream.WatchEvent, None]:
+        """Events after `resource_version`, until the server ends the stream (after `timeout` seconds, 5 to 10 minutes).
+
+        With `initial_events` there is first an ADDED event for every object, then a bookmark that says that these were
+        all; servers that cannot do so answer Invalid. Raises Gone when the version is too old, Unreachable when the
+        stream breaks or nothing comes for `silent_after` seconds. Use it within `contextlib.aclosing`.
+        """
+        params = _selected(which) | {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(max(1, int(timeout or jittered(_LONGEST_WATCH)))),
+        }
+        if resource_version is not None:
+            params["resourceVersion"] = str(resource_version)
+        if initial_events:
+            params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        call = Call(
+            "GET",
+            resource.path(which.get("namespace", "")),
+            params=params,
+            headers=_UNCOMPRESSED,
+            verb=Verb("watch", resource.group, resource.plural, ""),
+        )
+        return stream.events(call.what, self._transport.chunks(call, silent_after))
+
+    # --- writing -------------------------------------------------------------------------------------------------
+
+    async def create(
+        self, resource: Resource, body: Mapping[str, Any], *, namespace: str = "", lane: Lane = Lane.NORMAL
+    ) -> Object:
+        """Raises AlreadyExists."""
+        call = self._write("POST", "create", resource, (namespace, "", ""), body, lane=lane)
+        return await self._object(call)
+
+    async def replace(
+        self,
+        resource: Resource,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        lane: Lane = Lane.NORMAL,
+    ) -> Object:
+        """Raises Conflict when `body` carries a resourceVersion that is no longer the live one."""
+        call = self._write("PUT", "update", resource, (namespace, name, subresource), body, lane=lane)
+        return await self._object(call)
+
+    async def patch_json(
+        self,
+        resource: Resource,
+        name: str,
+        operations: Sequence[Mapping[str, Any]],
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        lane: Lane = Lane.NORMAL,
+    ) -> Object:
+        """JSON patch; see `ebbtide.kube.patch`. Raises Invalid when a `test` fails or a path is missing."""
+        target = (namespace, name, subresource)
+        return await self._object(self._write("PATCH", "patch", resource, target, operations, JSON_PATCH, lane))
+
+    async def patch_merge(
+        self,
+        resource: Resource,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        lane: Lane = Lane.NORMAL,
+    ) -> Object:
+        """JSON merge patch: null removes, lists are replaced as a whole."""
+        target = (namespace, name, subresource)
+        return await self._object(self._write("PATCH", "patch", resource, target, body, MERGE_PATCH, lane))
+
+    async def apply(
+        self,
+        resource: Resource,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        namespace: str = "",
+        field_manager: str | None = None,
+        force: bool = False,
+    ) -> Object:
+        """Server-side apply: creates, or sets the fields of `body`. Raises Conflict for fields owned by others.
+
+        `force` takes those fields over. The same apply again changes nothing, not even the resourceVersion.
+        """
+        params = {"force": str(force).lower()}
+        if field_manager:
+            params["fieldManager"] = field_manager
+        call = self._write("PATCH", "patch", resource, (namespace, name, ""), body, APPLY_PATCH, params=params)
+        return await self._object(call)
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        *,
+        namespace: str = "",
+        uid: str = "",
+        resource_version: int = 0,
+        propagation: str = "Background",
+    ) -> None:
+        """Raises PreconditionFailed when the live object has another UID or resourceVersion, NotFound without one."""
+        preconditions = {
+            **({"uid": uid} if uid else {}),
+            **({"resourceVersion": str(resource_version)} if resource_version else {}),
+        }
+        options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
+        if preconditions:
+            options["preconditions"] = preconditions
+        await self._object(self._write("DELETE", "delete", resource, (namespace, name, ""), options))
+
+    async def evict(self, name: str, *, namespace: str, uid: str) -> None:
+        """Asks for the eviction of exactly that pod, with the grace period that it says itself.
+
+        Raises BudgetRefused, Misconfigured (more than one budget), PreconditionFailed (another pod of that name),
+        NotFound, NamespaceTerminating. The server takes 100 ms at least, and seconds for pods under one budget.
+        """
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }
+        await self._object(self._write("POST", "create", PODS, (namespace, name, "eviction"), body))
+
+    # --- below the verbs -----------------------------------------------------------------------------------------
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+    ) -> Answer:
+        """Any request, and whatever the server answers: a failing status is returned, not raised."""
+        call = Call(
+            method,
+            path,
+            params=params or {},
+            body=None if body is None else orjson.dumps(body),
+            content_type=content_type,
+            permit=None if method in _READING_METHODS else self._permit,
+        )
+        answer, _ = await self._transport.exchange(call)
+        return answer
+
+    def _write(
+        self,
+        method: str,
+        verb: str,
+        resource: Resource,
+        target: tuple[str, str, str],
+        body: Any,
+        content_type: str = "application/json",
+        lane: Lane = Lane.NORMAL,
+        params: Mapping[str, str] | None = None,
+    ) -> Call:
+        """A write to `target`: namespace, name and subresource."""
+        return Call(
+            method,
+            resource.path(*target),
+            params={"fieldManager": self._field_manager, **(params or {})},
+            body=orjson.dumps(body),
+            content_type=content_type,
+            verb=Verb(verb, resource.group, resource.plural, target[2]),
+            lane=lane,
+            permit=self._permit,
+        )
+
+    async def _object(self, call: Call) -> Object:
+        answer = await self._transport.ask(call)
+        try:
+            parsed = answer.json()
+        except ValueError as error:
+            raise Unreachable(call.what, f"not JSON: {answer.body[:100]!r}") from error
+        if not isinstance(parsed, dict):
+            raise Unreachable(call.what, f"no object: {answer.body[:100]!r}")
+        return parsed
+
+
+def _selected(which: Selection) -> dict[str, str]:
+    selectors = {"labelSelector": which.get("label_selector"), "fieldSelector": which.get("field_selector")}
+    return {name: value for name, value in selectors.items() if value}
+
+
+def _version(call: Call, metadata: Mapping[str, Any]) -> int:
+    try:
+        return int(metadata["resourceVersion"])
+    except (KeyError, ValueError) as error:
+        raise Unreachable(call.what, "a list without a resourceVersion") from error
