@@ -97,15 +97,26 @@ class Rebalance:
         connect(nodes, self._keys, self.controller.queue)
 
     async def run(self) -> None:
-        """Looks and acts until cancelled. Each run starts with an empty memory: others may have led in between."""
+        """Looks and acts until drained or cancelled. Each run starts with an empty memory: others may have led in between."""
         self._memory = Memory()
         self._report.clear()
-        async with asyncio.TaskGroup() as parts:
-            if self._hands is not None:
-                for part in self._hands.parts:
-                    parts.create_task(part.run(), name=part.name)
+        parts = self._hands.parts if self._hands is not None else ()
+        async with asyncio.TaskGroup() as beside:
+            tasks = [beside.create_task(part.run(), name=part.name) for part in parts]
             await self._nodes.wait_synced()
-            parts.create_task(self.controller.run(), name=self.controller.name)
+            await self.controller.run()
+            if self._hands is not None:
+                await self._hands.drain.finish()
+            for task in tasks:
+                task.cancel()
+
+    def drain(self) -> None:
+        """Begins no further look and no further eviction, finishes what is under way."""
+        self.controller.drain()
+
+    def longest(self) -> float:
+        """Seconds for which the oldest look under way has been running."""
+        return self.controller.longest()
 
     async def reconcile(self, key: Key) -> Again | None:
         """Looks at a cell, or at a signalled node and its cell. Raises what its writes raised."""

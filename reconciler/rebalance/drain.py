@@ -71,6 +71,8 @@ class Drain:
         self._waiting: tuple[HeldBack, ...] = ()
         self._changed = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
+        self._asking: set[asyncio.Task[None]] = set()
+        self._ending = False
 
     def empties(self, node: str) -> bool:
         """Whether the node is being emptied."""
@@ -115,6 +117,7 @@ class Drain:
 
     async def run(self) -> None:
         """Sends what is due whenever something changes, until cancelled."""
+        self._ending = False
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 while True:
@@ -125,6 +128,12 @@ class Drain:
             self._tasks = None
             self._nodes.clear()
             self._attempts.clear()
+
+    async def finish(self) -> None:
+        """Sends nothing more and waits for the answers to what was sent."""
+        self._ending = True
+        if self._asking:
+            await asyncio.wait(self._asking)
 
     def _watched(self, node: NodeFacts, cell: Cell, since: float) -> Emptied:
         if self._tasks is None:
@@ -151,6 +160,8 @@ class Drain:
     def _send_due(self, tasks: asyncio.TaskGroup) -> float | None:
         """Starts the requests that are due; returns the seconds until the next is, None without any."""
         monotonic = asyncio.get_running_loop().time()
+        if self._ending:
+            return None
         if self._paused_until > monotonic:
             return self._paused_until - monotonic
         if not self._surroundings.known:
@@ -159,7 +170,9 @@ class Drain:
         self._waiting = what.held_back
         for candidate in what.now:
             self._attempts[candidate.pod.uid] = replace(self._attempt(candidate.pod), in_flight=True)
-            tasks.create_task(self._ask(candidate), name=f"evict {candidate.pod.key}")
+            asking = tasks.create_task(self._ask(candidate), name=f"evict {candidate.pod.key}")
+            self._asking.add(asking)
+            asking.add_done_callback(self._asking.discard)
         return what.next_in
 
     def _candidates(self) -> Iterator[Candidate]:

@@ -1,0 +1,16 @@
+"""Table of contents: every controller that the leader runs."""
+
+from collections.abc import Iterator
+
+from reconciler.engine.context import Context, Runnable
+from reconciler.rebalance import wiring as rebalance
+
+
+def build(context: Context) -> tuple[Runnable, ...]:
+    """The controllers that the settings switch on."""
+    return tuple(_wanted(context))
+
+
+def _wanted(context: Context) -> Iterator[Runnable]:
+    if context.settings.node_rebalance.run:
+        yield rebalance.build(context)
