@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+import structlog
+
 from ebbtide.config import Settings, load
 from ebbtide.kube.access import Access, discover
 from ebbtide.service import log
+
+_log = structlog.stdlib.get_logger(__name__)
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -54,9 +58,12 @@ class Common:
         log.configure(self.log_level, self.log_format)
 
     def settings(self, environ: Mapping[str, str] = os.environ) -> Settings:
-        """The configuration of the file named by flag or environment. Raises ConfigurationError."""
+        """The configuration of the file named by flag or environment; warnings are logged. Raises UsageError."""
         named = self.config or (Path(environ["EBBTIDE_CONFIG"]) if environ.get("EBBTIDE_CONFIG") else None)
-        return load(named, environ).settings
+        loaded = load(named, environ)
+        for warning in loaded.warnings:
+            _log.warning("configuration", problem=str(warning))
+        return loaded.settings
 
     async def access(self, environ: Mapping[str, str] = os.environ) -> Access:
         """The cluster that flags and environment point at. Raises UsageError, ClusterAccessError."""

@@ -1,4 +1,4 @@
-"""From a coroutine to the exit code of a long-running program: signals in, orderly end, message of a failure."""
+"""From a coroutine to a process: signals in, orderly end out, and the exit code with its message."""
 
 import asyncio
 import os
@@ -20,15 +20,17 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _SPARE: Final = 8.0
 
 
-def execute(program: Callable[[asyncio.Event], Awaitable[None]]) -> int:
-    """Runs `program` with an event that SIGTERM or SIGINT sets; returns the exit code.
+def execute(program: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+    """Runs `program` with an event that SIGTERM or SIGINT sets; a second signal ends the process at once."""
+    asyncio.run(_run(program))
 
-    A second signal ends the process at once. An EbbtideError becomes one line on stderr and its exit code.
-    """
+
+def exit_code(name: str, program: Callable[[], None]) -> int:
+    """What `python -m` ends with: an EbbtideError becomes its message on stderr and its exit code."""
     try:
-        asyncio.run(_run(program))
+        program()
     except EbbtideError as error:
-        sys.stderr.write(f"ebbtide: {error}\n")
+        sys.stderr.write(f"{name}: {error}\n")
         return error.exit_code
     return 0
 

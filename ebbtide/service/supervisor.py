@@ -72,11 +72,11 @@ class Supervisor:
             if not self._stopping.is_set():
                 self._died(part, PartDiedError(f"{part.name} was cancelled from inside"))
             raise
-        except EbbtideError as error:
-            self._died(part, error)
         except Exception as error:  # whatever a part dies of, the others are stopped in order
-            log.exception("part failed", part=part.name)
-            self._died(part, PartDiedError(f"{part.name} failed: {error!r}"))
+            known = _in_own_words(error)
+            if known is None:
+                log.exception("part failed", part=part.name)
+            self._died(part, known or PartDiedError(f"{part.name} failed: {error!r}"))
         else:
             if not self._stopping.is_set():
                 self._died(part, PartDiedError(f"{part.name} ended although nobody had stopped it"))
@@ -101,3 +101,11 @@ class Supervisor:
                 task.cancel()
                 await asyncio.wait([task], timeout=_UNWINDING)
         log.info("stopped")
+
+
+def _in_own_words(error: Exception) -> EbbtideError | None:
+    """The first EbbtideError in what task groups may have wrapped; None when something unforeseen is in there, too."""
+    if isinstance(error, ExceptionGroup):
+        known = [_in_own_words(part) for part in error.exceptions]
+        return known[0] if all(known) else None
+    return error if isinstance(error, EbbtideError) else None

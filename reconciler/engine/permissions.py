@@ -69,6 +69,24 @@ async def wait_until_permitted(client: Client, needs: Sequence[Need], waiting: C
             return _conclude(client, refused)
 
 
+def persistence(client: Client, heard: Callable[[], float], within: float) -> Callable[[KubeError], None]:
+    """Judges the failures of something essential that has started: raises ClusterAccessError for a 401 or 403.
+
+    `heard` is the seconds since the last success; up to `within` of them a refusal may pass by itself (credentials
+    that are being rotated, roles that are being replaced).
+    """
+
+    def judge(error: KubeError) -> None:
+        if heard() <= within:
+            return
+        if isinstance(error, Unauthorized):
+            raise ClusterAccessError(_rejected(client, error)) from error
+        if isinstance(error, Forbidden):
+            raise ClusterAccessError(f"{client.access.identity} is not permitted to {error.what}: {error.message}")
+
+    return judge
+
+
 def _rejected(client: Client, error: ApiError) -> str:
     access = client.access
     return f"{access.server} does not accept the credentials of {access.identity} (401): {error.message}"

@@ -1,0 +1,254 @@
+"""The reconciler as a program: its flags, and how its parts are put together.
+
+    http       metrics and probes, first up and last down: it tells why the others are not ready
+    nodes      asks for the permissions, then keeps the store of nodes up to date, leading or not
+    election   stands for the lease once the nodes are known; leading runs the controllers
+
+With `--dry-run` the controllers run without a lease and without a permit to write.
+"""
+
+import argparse
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+from uuid import uuid4
+
+import structlog
+from prometheus_client import CollectorRegistry, Gauge
+
+from ebbtide import vocabulary
+from ebbtide.clock import Clock, SystemClock
+from ebbtide.config import Settings
+from ebbtide.config.settings import DEFAULT_NAMESPACE
+from ebbtide.kube.access import Access
+from ebbtide.kube.client import SILENT_AFTER, Client
+from ebbtide.kube.reflector import Reflector
+from ebbtide.kube.resources import EVENTS, LEASES, NODES, PODS
+from ebbtide.kube.store import Store
+from ebbtide.model import CellLabels, NodeFacts, node_facts
+from ebbtide.service.arguments import Common, add_common
+from ebbtide.service.metrics import new_registry, product_version
+from ebbtide.service.probes import Health, not_longer_than
+from ebbtide.service.program import execute, exit_code
+from ebbtide.service.server import application, bind, serving
+from ebbtide.service.supervisor import Part, Supervisor
+from reconciler import controllers
+from reconciler.engine.context import Context, Runnable
+from reconciler.engine.leading import Leading
+from reconciler.engine.lease import Candidacy, Elector, Term, Timing
+from reconciler.engine.permissions import Need, persistence, wait_until_permitted
+
+log = structlog.stdlib.get_logger(__name__)
+
+# A refusal after the start may be a rotation of credentials or an upgrade of roles under way.
+_REFUSALS_MAY_LAST: Final = 60.0
+# Two silent streams in a row: what the store says may be out of date.
+_NODES_MAY_BE_OLD: Final = 2 * SILENT_AFTER
+# No look at anything takes this long: requests are bounded, and the client's longest pause is a minute.
+_STUCK_AFTER: Final = 600.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of `ebbtide reconciler` and `python -m reconciler`."""
+    add_common(parser)
+    parser.add_argument("--dry-run", action="store_true", help="decide and report, write nothing, take no lease")
+
+
+def start(arguments: argparse.Namespace) -> None:
+    """Runs until SIGTERM or SIGINT. Raises EbbtideError."""
+    common = Common.of(arguments)
+    common.configure_logs()
+
+    async def program(stopping: asyncio.Event) -> None:
+        settings = common.settings()
+        await run(settings, await common.access(), dry_run=arguments.dry_run, stopping=stopping)
+
+    execute(program)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`python -m reconciler`; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m reconciler", allow_abbrev=False)
+    add_arguments(parser)
+    return exit_code("reconciler", partial(start, parser.parse_args(argv)))
+
+
+async def run(
+    settings: Settings,
+    access: Access,
+    *,
+    dry_run: bool = False,
+    stopping: asyncio.Event | None = None,
+    clock: Clock | None = None,
+    listening: socket.socket | None = None,
+) -> None:
+    """The whole reconciler, until `stopping` is set or it is cancelled.
+
+    Serves on `listening`, by default on the address of the settings. Raises EbbtideError: ClusterAccessError when the
+    cluster does not accept the credentials or refuses something that is needed.
+    """
+    open_socket = listening or bind(settings.observability.listen.host, settings.observability.listen.port)
+    with open_socket:
+        async with Client(
+            access,
+            field_manager=vocabulary.FIELD_MANAGER_RECONCILER,
+            user_agent=f"ebbtide-reconciler/{product_version()}",
+        ) as client:
+            reconciler = Reconciler(settings, client, clock or SystemClock(), Place.of(settings, os.environ), dry_run)
+            await Supervisor(reconciler.health, stopping or asyncio.Event()).run(*reconciler.parts(open_socket))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where this process lives and what it is called in the election."""
+
+    namespace: str
+    identity: str
+
+    @classmethod
+    def of(cls, settings: Settings, environ: Mapping[str, str]) -> "Place":
+        """A pod is called by its name; anything else by host and chance, so that two on one host differ."""
+        return cls(
+            namespace=settings.namespace or environ.get("POD_NAMESPACE") or DEFAULT_NAMESPACE,
+            identity=environ.get("POD_NAME") or f"{socket.gethostname()}_{uuid4().hex[:8]}",
+        )
+
+
+def needs(settings: Settings, place: Place, *, dry_run: bool) -> list[Need]:
+    """What the program asks for at its start."""
+    found = [Need("list", NODES, "to know zones and signals"), Need("watch", NODES, "to follow zones and signals")]
+    if dry_run:
+        return found
+    lease, namespace = settings.leader_election.lease_name, place.namespace
+    found += [
+        Need("get", LEASES, "leader election", namespace=namespace, name=lease),
+        Need("create", LEASES, "leader election", namespace=namespace),
+        Need("update", LEASES, "leader election", namespace=namespace, name=lease),
+        Need("create", EVENTS, "to tell what was done", essential=False),
+    ]
+    if settings.node_rebalance.run:
+        found += [
+            Need("patch", NODES, "to taint a zone"),
+            Need("list", PODS, "to find the pods of a signalled node"),
+            Need("create", PODS, "to move pods out of a zone", subresource="eviction"),
+        ]
+    return found
+
+
+class Reconciler:
+    """The parts, and what they share."""
+
+    def __init__(self, settings: Settings, client: Client, clock: Clock, place: Place, dry_run: bool) -> None:
+        self.health = Health()
+        self.registry = new_registry("reconciler")
+        self._settings = settings
+        self._client = client
+        self._place = place
+        self._dry_run = dry_run
+        self._waiting_for = "the cluster has not been asked yet"
+        labels = CellLabels(settings.node_rebalance.node_group_label, settings.node_rebalance.zone_label)
+        self._nodes: Store[NodeFacts] = Store(lambda raw: node_facts(raw, labels))
+        self._elector = Elector(client, clock, self._candidacy(), self._timing())
+        self._permit: Callable[[], bool] = (lambda: False) if dry_run else self._elector.permit
+        self._stopping = asyncio.Event()
+        self._controllers = self._build(clock)
+        self._leading = Leading(self._controllers)
+        self._watch_health()
+        _expose(self.registry, self._permit)
+
+    def parts(self, listening: socket.socket) -> tuple[Part, ...]:
+        """In the order of their start."""
+        return (
+            Part("http", partial(self._serve, listening)),
+            Part("nodes", self._follow_nodes),
+            Part("dry run", self._look_only, self._stopping.set)
+            if self._dry_run
+            else Part("election", self._stand, self._stop_standing),
+        )
+
+    async def _serve(self, listening: socket.socket) -> None:
+        async with serving(application(self.registry, self.health), listening):
+            await asyncio.get_running_loop().create_future()
+
+    async def _follow_nodes(self) -> None:
+        await wait_until_permitted(
+            self._client, needs(self._settings, self._place, dry_run=self._dry_run), self._wait_for
+        )
+        self._wait_for("")
+        judge = persistence(self._client, self._nodes.age, _REFUSALS_MAY_LAST)
+        await Reflector(self._client, NODES, self._nodes, on_problem=judge).run()
+
+    async def _stand(self) -> None:
+        if await self._nodes_known():
+            await self._elector.run(self._leading)
+
+    async def _look_only(self) -> None:
+        if await self._nodes_known():
+            await self._leading(Term(0, self._stopping))
+
+    def _stop_standing(self) -> None:
+        self._stopping.set()
+        self._elector.stop()
+
+    async def _nodes_known(self) -> bool:
+        """Waits for the first complete list; False when the program is to stop before."""
+        waits = [asyncio.ensure_future(self._nodes.wait_synced()), asyncio.ensure_future(self._stopping.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+        return not self._stopping.is_set()
+
+    def _wait_for(self, reason: str) -> None:
+        self._waiting_for = reason
+
+    def _candidacy(self) -> Candidacy:
+        return Candidacy(self._place.namespace, self._settings.leader_election.lease_name, self._place.identity)
+
+    def _timing(self) -> Timing:
+        rules = self._settings.leader_election
+        return Timing(rules.lease_duration, rules.renew_deadline, rules.retry_period)
+
+    def _build(self, clock: Clock) -> Sequence[Runnable]:
+        return controllers.build(
+            Context(
+                settings=self._settings,
+                client=self._client.permitted(self._permit),
+                nodes=self._nodes,
+                registry=self.registry,
+                clock=clock,
+                namespace=self._place.namespace,
+                identity=self._place.identity,
+                dry_run=self._dry_run,
+            )
+        )
+
+    def _watch_health(self) -> None:
+        health, rules = self.health, self._settings.leader_election
+        health.ready_while("cluster", lambda: self._waiting_for or None)
+        health.ready_while("nodes", self._nodes_problem)
+        if not self._dry_run:
+            health.ready_while(
+                "lease", lambda: None if self._elector.answered else "not answered yet"
+            )
+            limit = 3 * rules.lease_duration
+            health.alive_while("election", not_longer_than(limit, self._elector.stalled, "no step"))
+        for controller in self._controllers:
+            stuck = not_longer_than(_STUCK_AFTER, controller.longest, "the same work is under way")
+            health.alive_while(f"controller {controller.name}", stuck)
+
+    def _nodes_problem(self) -> str | None:
+        if not self._nodes.synced:
+            return "the list of nodes is not complete yet"
+        return not_longer_than(_NODES_MAY_BE_OLD, self._nodes.age, "nothing heard of the nodes")()
+
+
+def _expose(registry: CollectorRegistry, permit: Callable[[], bool]) -> None:
+    leader = Gauge("ebbtide_leader", "1 while this process may write, 0 otherwise.", registry=registry)
+    leader.set_function(lambda: float(permit()))
