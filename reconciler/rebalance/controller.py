@@ -97,7 +97,10 @@ class Rebalance:
         connect(nodes, self._keys, self.controller.queue)
 
     async def run(self) -> None:
-        """Looks and acts until drained or cancelled. Each run starts with an empty memory: others may have led in between."""
+        """Looks and acts until drained or cancelled.
+
+        Each run starts with an empty memory, since others may have led in between.
+        """
         self._memory = Memory()
         self._report.clear()
         parts = self._hands.parts if self._hands is not None else ()

@@ -1,7 +1,5 @@
 """Puts zone rebalance together from what the program offers."""
 
-import os
-
 from ebbtide.kube.reflector import Reflector
 from ebbtide.kube.resources import NAMESPACES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from ebbtide.kube.store import Store
@@ -25,7 +23,8 @@ def build(context: Context) -> Rebalance:
     report = Report(context.registry, context.clock, rules, recorder)
     act = Act(context.client, context.nodes, rules, context.clock)
     surroundings, watches = _surroundings(context)
-    own_pod = f"{context.namespace}/{os.environ.get('POD_NAME', '')}"
+    # In a pod the identity is the pod's name; elsewhere it names no pod.
+    own_pod = f"{context.namespace}/{context.identity}"
     drain = Drain(context.client, surroundings, rules, report.asked, own_pod)
     hands = Hands(act, drain, (drain, recorder, *watches))
     return Rebalance(context.nodes, rules, context.clock, report, hands)
