@@ -21,7 +21,7 @@ _REQUIREMENT: Final = re.compile(
 )
 _FIELD: Final = re.compile(r"(?P<path>[^=!,]+)(?P<sign>==|=|!=)(?P<value>[^,]*)")
 
-# Beside metadata.name and metadata.namespace, which every kind has (k8s.io/kubernetes `pkg/apis/core/v1/conversion.go`).
+# Beside metadata.name and metadata.namespace, which every kind has (`pkg/apis/core/v1/conversion.go` of Kubernetes).
 _FIELDS: Final[dict[Kind, frozenset[str]]] = {
     kinds.PODS: frozenset(
         {

@@ -3,7 +3,8 @@
 A `SimulatedLoop` either jumps (`speed` None): when nothing is ready and no I/O is under way its time is at once that of
 the next timer. Or it runs at a multiple of real time, which may change while it runs. In both cases whoever waits with
 `asyncio.sleep` or a timer needs to know nothing of it. A jumping loop is deterministic as long as nobody uses threads
-or sockets; while some do, it gives the real world a moment before each jump.
+or sockets; it stands still while
+threads work, and gives open sockets a moment before each jump.
 """
 
 import asyncio
@@ -14,17 +15,19 @@ from concurrent.futures import Executor
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
-Ts = tuple[Any, ...]
 
 # A moment after New Year, so that dates in tests are easy to read: 2026-01-01T00:00:00Z.
 DEFAULT_EPOCH: Final = 1_767_225_600.0
-# How long (real seconds) a jumping loop waits for sockets or threads before it lets its own time go on.
-_MOMENT: Final = 0.001
+# How long (real seconds) a jumping loop with open sockets listens to them before it lets its own time go on.
+_MOMENT: Final = 0.02
+# How long (real seconds) it waits for a thread it knows nothing of (asyncio's own at the end) before it calls itself
+# stalled.
+_LAST_MOMENT: Final = 1.0
 # A simulation that has not ended after this many simulated seconds will not end by itself.
 DEFAULT_LIMIT: Final = 30 * 86_400.0
 
 
-class Stalled(RuntimeError):
+class StalledError(RuntimeError):
     """Nothing is ready, no timer is set and no I/O is under way: what is being waited for will never happen."""
 
 
@@ -72,14 +75,21 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return self._jump(select, timeout)
 
     def _jump(self, select: Callable[[float | None], list[Any]], timeout: float | None) -> list[Any]:
-        outside = self._threads > 0 or len(self._selector_map()) > self._own_files
-        events = select((None if timeout is None else _MOMENT) if outside else 0)
+        events = select(self._patience(timeout))
         if events:
             return events
         if timeout is None:
-            raise Stalled("nothing is ready, no timer is set and no I/O is under way")
+            raise StalledError("nothing is ready, no timer is set and no I/O is under way")
         self._elapsed += timeout
         return events
+
+    def _patience(self, timeout: float | None) -> float | None:
+        """How long (real seconds) the real world may take before time jumps: as long as it likes while threads work."""
+        if self._threads:
+            return None
+        if timeout is None:
+            return _LAST_MOMENT
+        return _MOMENT if len(self._selector_map()) > self._own_files else 0
 
     def _thread_done(self, _: object) -> None:
         self._threads -= 1
@@ -132,8 +142,8 @@ class SimulatedClock:
 def simulate(main: Coroutine[Any, Any, T], *, speed: float | None = None, limit: float = DEFAULT_LIMIT) -> T:
     """Runs a coroutine on a simulated loop of its own, as `asyncio.run` does.
 
-    Raises what the coroutine raises, TimeoutError after `limit` simulated seconds, `Stalled` when nothing can happen any
-    more, and an ExceptionGroup of what callbacks raised that nobody was there to catch.
+    Raises what the coroutine raises, TimeoutError after `limit` simulated seconds (at once when nothing else can
+    happen), and an ExceptionGroup of what callbacks raised that nobody was there to catch.
     """
     strays: list[BaseException] = []
 
