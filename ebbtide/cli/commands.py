@@ -32,6 +32,12 @@ class Command:
 
 COMMANDS: Final = (
     Command(
+        "reconciler",
+        "run the reconciler",
+        "Watches the nodes, blocks growth in zones with rebalance signals, moves pods out. Of several, one leads.",
+        "ebbtide.cli.reconciler",
+    ),
+    Command(
         "config",
         "check or show the configuration",
         "Checks a configuration file, or shows the configuration that is in force and where each value came from.",

@@ -29,11 +29,13 @@ class Section(
 
 @dataclass(frozen=True)
 class Kind:
-    """`words` completes "must be …"; `parse` raises ValueError; `show` gives back what may be written in the file."""
+    """`words` completes "must be …"; `parse` raises ValueError; `show` gives back what may be written in the file;
+    `brief` stands for the words where their meaning is told once for a whole page."""
 
     words: str
     parse: Callable[[Any], Any]
     show: Callable[[Any], Any] = lambda value: value
+    brief: str = ""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_before_validator_function(self.parse, handler(source))
@@ -63,10 +65,10 @@ def _tuple(value: Any) -> tuple[Any, ...]:
 
 
 _DURATION_WORDS = 'a duration: a number of seconds, or a string such as "500ms", "90s", "5m", "1h30m"'
-Seconds = Annotated[float, Kind(_DURATION_WORDS, units.parse_duration, units.format_duration)]
+Seconds = Annotated[float, Kind(_DURATION_WORDS, units.parse_duration, units.format_duration, "duration")]
 PositiveSeconds = Annotated[Seconds, Field(gt=0)]
 # For keys whose name already says seconds: shown as bare numbers.
-PlainSeconds = Annotated[float, Kind(_DURATION_WORDS, units.parse_duration, units.format_seconds)]
+PlainSeconds = Annotated[float, Kind(_DURATION_WORDS, units.parse_duration, units.format_seconds, "duration")]
 
 Size = Annotated[
     int,
@@ -76,7 +78,8 @@ Size = Annotated[
 ]
 Count = Annotated[int, Field(ge=0)]
 PositiveCount = Annotated[int, Field(ge=1)]
-Port = Annotated[int, Field(ge=0, le=65535)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+OptionalPort = Annotated[int, Field(ge=0, le=65535)]
 Unsigned64 = Annotated[int, Field(ge=0, lt=2**64)]
 
 Namespace = Annotated[str, Kind("a namespace: at most 63 of a-z, 0-9 and '-'", _text(names.is_dns_label))]
@@ -94,6 +97,7 @@ LabelKey = Annotated[
     Kind(
         'a label or taint key such as "name" or "example.com/name" (name: at most 63 characters)',
         _text(names.is_label_key),
+        brief="label or taint key",
     ),
 ]
 OptionalLabelKey = Annotated[

@@ -74,9 +74,9 @@ RULES: Final = (
         lambda s: s.worker_scaler.shared_min_replicas <= s.worker_scaler.shared_max_replicas,
     ),
     Rule(
-        ("worker-scaler.shared-pool-name", "worker-scaler.name"),
-        "not be name followed by a dash, or a dedicated worker could have the pool's name",
-        lambda s: not s.worker_scaler.shared_pool_name.startswith(f"{s.worker_scaler.name}-"),
+        ("worker-scaler.shared-pool-name", "worker-scaler.template-sts-name"),
+        "differ from template-sts-name: the pool would take the template's place",
+        lambda s: s.worker_scaler.shared_pool_name != s.worker_scaler.template_sts_name,
     ),
     Rule(
         ("worker-scaler.sts-configs",),

@@ -13,6 +13,7 @@ from ebbtide.config.kinds import (
     ObjectName,
     OptionalHttpUrl,
     OptionalLabelKey,
+    OptionalPort,
     PlainSeconds,
     Port,
     PositiveCount,
@@ -108,7 +109,7 @@ class WorkerScaler(Section, frozen=True):
     name: ServiceName = "load-data-worker"
     """First part of the names of dedicated workers; the task id follows."""
 
-    worker_port: Annotated[Port, Field(ge=1)] = 19500
+    worker_port: Port = 19500
     """Port of the workers."""
 
     max_size: Size = 1 << 40
@@ -195,7 +196,7 @@ class WorkerScaler(Section, frozen=True):
     shared_ended_task_grace_sec: PlainSeconds = 0.0
     """After this age an ended task that a pod still lists no longer keeps the pod. 0: it always does."""
 
-    local_port: Port = 0
+    local_port: OptionalPort = 0
     """Port of the local pods. 0: the same as `worker-port`."""
 
     scheme: Literal["http", "https"] = "http"

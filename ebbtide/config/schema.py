@@ -127,8 +127,17 @@ def keys_of(model: type[Section]) -> Mapping[str, FieldInfo]:
 
 def allowed(field: FieldInfo) -> str:
     """What a value of this field must be, in words that follow "must be"."""
-    bounds = [words for item in field.metadata if (words := _bound(item, _show(field)))]
-    return ", ".join((_form(field), *bounds))
+    return ", ".join((_form(field), *_bounds(field)))
+
+
+def brief(field: FieldInfo) -> str:
+    """The same for readers who know what a duration, a size and a label key are."""
+    kind = _kind(field)
+    return ", ".join(((kind.brief if kind else "") or _form(field), *_bounds(field)))
+
+
+def _bounds(field: FieldInfo) -> list[str]:
+    return [words for item in field.metadata if (words := _bound(item, _show(field)))]
 
 
 def _form(field: FieldInfo) -> str:
@@ -166,4 +175,6 @@ def _kind(field: FieldInfo) -> Kind | None:
 
 def _show(field: FieldInfo) -> Callable[[Any], Any]:
     kind = _kind(field)
-    return kind.show if kind else lambda value: value
+    if kind is not None:
+        return kind.show
+    return lambda value: int(value) if isinstance(value, float) and value.is_integer() else value

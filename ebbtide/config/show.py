@@ -11,7 +11,7 @@ from ebbtide.config.schema import Leaf, leaves
 
 def as_text(loaded: Loaded) -> str:
     """One line per key: key, value, where the value came from."""
-    rows = [(leaf.key, _toml(_plain(loaded, leaf)), str(loaded.origins[leaf.key])) for leaf in leaves().values()]
+    rows = [(leaf.key, toml_value(_plain(loaded, leaf)), str(loaded.origins[leaf.key])) for leaf in leaves().values()]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     return "".join(f"{key:{widths[0]}}  {value:{widths[1]}}  {origin}\n" for key, value, origin in rows)
 
@@ -25,7 +25,7 @@ def _tables(loaded: Loaded) -> Iterator[str]:
     for path, group in groupby(leaves().values(), key=lambda leaf: leaf.path[:-1]):
         yield from (f"[{'.'.join(path)}]",) if path else ()
         for leaf in group:
-            yield f"{leaf.path[-1]} = {_toml(_plain(loaded, leaf))}  # {_one_line(str(loaded.origins[leaf.key]))}"
+            yield f"{leaf.path[-1]} = {toml_value(_plain(loaded, leaf))}  # {_one_line(str(loaded.origins[leaf.key]))}"
         yield ""
 
 
@@ -49,9 +49,10 @@ def _plain(loaded: Loaded, leaf: Leaf) -> Any:
     return leaf.plain(leaf.value(loaded.settings))
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """A plain value (`Leaf.plain`) on one line of TOML."""
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{key} = {_toml(item)}' for key, item in value.items())} }}"
+        return f"{{ {', '.join(f'{key} = {toml_value(item)}' for key, item in value.items())} }}"
     if isinstance(value, list):
         return f"[{_joined(value)}]"
     # Strings of JSON are basic strings of TOML; true, false and numbers are the same in both.
@@ -59,7 +60,7 @@ def _toml(value: Any) -> str:
 
 
 def _joined(items: Iterable[Any]) -> str:
-    return ", ".join(_toml(item) for item in items)
+    return ", ".join(toml_value(item) for item in items)
 
 
 def _one_line(text: str) -> str:

@@ -1,0 +1,54 @@
+# Each target is enough by itself on a fresh clone: it makes .venv from the locked versions first.
+# PYTHON=…  the interpreter to make .venv with (3.11 or newer); ARGS=…  further arguments of the tool that is run.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+READY := .venv/ready
+RUN := .venv/bin/python
+export PYTHON
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+$(READY): requirements/dev.txt pyproject.toml requirements/install
+	@requirements/install
+	@touch $@
+
+.PHONY: demo
+demo: $(READY) ## the whole system on an embedded cluster, in this terminal
+	@$(RUN) -m ebbtide demo $(ARGS)
+
+.PHONY: test
+test: $(READY) ## every test, with a real Kubernetes control plane
+	$(RUN) -m pytest $(ARGS)
+
+.PHONY: check
+check: $(READY) ## format, lint, types, import layers, documentation
+	$(RUN) -m ruff format --check .
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy
+	.venv/bin/lint-imports
+	$(RUN) -m docs.pages check
+	@site=$$(mktemp -d) && trap 'rm -rf "$$site"' EXIT && $(RUN) -m mkdocs build --quiet --strict --site-dir "$$site"
+
+.PHONY: format
+format: $(READY) ## format the code, sort its imports
+	$(RUN) -m ruff format .
+	$(RUN) -m ruff check --fix .
+
+.PHONY: docs
+docs: $(READY) ## write the generated pages, build the documentation into site/
+	$(RUN) -m docs.pages write
+	$(RUN) -m mkdocs build --strict
+
+.PHONY: lock
+lock: ## lock the newest versions that pyproject.toml allows
+	requirements/lock --upgrade
+
+.PHONY: clean
+clean: ## remove everything that the other targets made here
+	rm -rf .venv site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

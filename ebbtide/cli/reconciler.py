@@ -1,0 +1,14 @@
+"""`ebbtide reconciler`."""
+
+from argparse import ArgumentParser, Namespace
+
+from reconciler import main as program
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    program.add_arguments(parser)
+
+
+def run(arguments: Namespace) -> int:
+    program.start(arguments)
+    return 0
