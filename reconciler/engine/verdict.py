@@ -6,7 +6,8 @@
     Conflict, Gone, Invalid as 422           SOON     the world moved on: read and decide again, but in no hot loop
     Throttled, BudgetRefused                 ASKED    when the server says, else with back-off
     Unreachable, ServerFault                 BACKOFF  it may pass by itself
-    Unauthorized, Forbidden, Misconfigured   SLOW     somebody has to change something; say so once
+    NoCredentials, Unauthorized, Forbidden   SLOW     somebody has to change something; say so once
+    Misconfigured                            SLOW     the same
     any other                                DEFECT   ours: traceback, back-off
 
 An exception group counts as the gravest of its parts, in the order of this table; NotLeading outweighs all.
@@ -25,6 +26,7 @@ from ebbtide.kube.errors import (
     Invalid,
     Misconfigured,
     NamespaceTerminating,
+    NoCredentials,
     NotFound,
     NotLeading,
     ServerFault,
@@ -99,7 +101,7 @@ def _judge_fault(error: Exception) -> Verdict:
     match error:
         case Misconfigured():
             return Verdict(Retry.SLOW, "misconfigured")
-        case Unauthorized() | Forbidden():
+        case NoCredentials() | Unauthorized() | Forbidden():
             return Verdict(Retry.SLOW, "forbidden")
         case Unreachable():
             return Verdict(Retry.BACKOFF, "unreachable")
