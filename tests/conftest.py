@@ -1,15 +1,17 @@
 """Fixtures that every test may ask for: the real control plane, and a clean corner of it.
 
-The control plane is started once per session, when the first test asks for it. What it needs is built then, with progress
-on the terminal. A machine that cannot build or start it fails those tests; nothing is skipped.
+The control plane is started once per session, when the first test asks for it. What it needs is built then, with
+progress on the terminal. A machine that cannot build or start it fails those tests; nothing is skipped.
 """
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from tests.controlplane.build import binaries
+from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.servers import ControlPlane
+from tests.controlplane.world import World, world
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +32,18 @@ def control_plane(session_control_plane: ControlPlane) -> ControlPlane:
     """etcd, API server, controllers, scheduler and fake kubelets, alive."""
     session_control_plane.check()
     return session_control_plane
+
+
+@pytest.fixture
+async def cluster(control_plane: ControlPlane) -> AsyncIterator[World]:
+    """A namespace and a node group of this test's own."""
+    async with world(control_plane) as created:
+        yield created
+
+
+@pytest.fixture
+async def proxy(control_plane: ControlPlane) -> AsyncIterator[FaultProxy]:
+    """A way to the API server that misbehaves as this test says."""
+    pki = control_plane.pki
+    async with FaultProxy(control_plane.server, ca_file=pki.ca, certificate=pki.certificate, key=pki.key) as started:
+        yield started

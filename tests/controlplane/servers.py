@@ -12,6 +12,7 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ class ControlPlane:
             url = f"{scheme}://127.0.0.1:{port}"
             server = self._launch(name, command(port))
             try:
-                server.wait_for(lambda url=url: serves(url), "ready", START_TIMEOUT)  # type: ignore[misc] # bound at once
+                server.wait_for(partial(serves, url), "ready", START_TIMEOUT)
             except ServerError:
                 server.stop()
                 if attempt + 1 == PORT_ATTEMPTS or _PORT_TAKEN not in server.tail():
