@@ -22,8 +22,8 @@ _EMPTY: Final[dict[str, Any]] = {
     **dict.fromkeys(
         _words(
             "value effect operator timeAdded generateName namespace nodeName providerID podCIDR serviceAccountName "
-            "schedulerName priorityClassName hostname subdomain reason message note action type nominatedNodeName hostIP "
-            "podIP clusterIP volumeName caBundle path name key phase reportingController reportingInstance"
+            "schedulerName priorityClassName hostname subdomain reason message note action type nominatedNodeName "
+            "hostIP podIP clusterIP volumeName caBundle path name key phase reportingController reportingInstance"
         ),
         "",
     ),

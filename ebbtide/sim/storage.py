@@ -57,6 +57,19 @@ IN_PROCESS: Final = Write()
 STATUS: Final = Write(subresource="status")
 
 
+class Listener:
+    """Calls back inside of every write of one kind: for those who only take notes."""
+
+    def __init__(self, callback: Handler, kind: Kind, listeners: "list[Listener]") -> None:
+        self.callback = callback
+        self.kind = kind
+        self._listeners = listeners
+        listeners.append(self)
+
+    def close(self) -> None:
+        self._listeners.remove(self)
+
+
 class Subscription:
     """Delivers events to one handler, in order, never inside of the write that caused them."""
 
@@ -94,6 +107,7 @@ class Storage:
         self._random = Random(seed)  # noqa: S311 - reproducible on purpose
         self._objects: dict[Kind, dict[Key, Stored]] = {}
         self._subscriptions: list[Subscription] = []
+        self._listeners: list[Listener] = []
 
     @property
     def version(self) -> int:
@@ -114,6 +128,11 @@ class Storage:
         """All live versions by namespace and name, for reading only."""
         found = self._objects.get(kind, {})
         return iter([found[key] for key in sorted(found) if namespace is None or key[0] == namespace])
+
+    def scan_at(self, kind: Kind, version: int, namespace: str | None = None) -> "list[Stored]":
+        """As `scan`, but as it was at that version; raises history.Compacted."""
+        found = self.history.rewound(kind, self._objects.get(kind, {}), version)
+        return [found[key] for key in sorted(found) if namespace is None or key[0] == namespace]
 
     def find(self, kind: Kind, name: str, namespace: str = "") -> Stored:
         """As `peek`, raises NotFound."""
@@ -139,6 +158,10 @@ class Storage:
             for stored in chain.from_iterable(self.scan(kind) for kind in kinds or tuple(self._objects)):
                 subscription.offer(Event(ADDED, stored, None))
         return subscription
+
+    def listen(self, callback: Handler, kind: Kind) -> Listener:
+        """Calls back at once, inside of the write; the callback must neither write nor raise."""
+        return Listener(callback, kind, self._listeners)
 
     # --- writing ---------------------------------------------------------------------------------------------
 
@@ -290,6 +313,9 @@ class Storage:
             objects[stored.key] = stored
         event = Event(type_, stored, before)
         self.history.append(event)
+        for listener in self._listeners:
+            if listener.kind is kind:
+                listener.callback(event)
         for subscription in self._subscriptions:
             subscription.offer(event)
         return stored

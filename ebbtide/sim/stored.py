@@ -49,6 +49,11 @@ class Stored:
         copied: Object = orjson.loads(orjson.dumps(self.body))
         return copied
 
+    def at_version(self, version: int) -> "Stored":
+        """The same content with another resourceVersion."""
+        metadata = {**self.body["metadata"], "resourceVersion": str(version)}
+        return Stored(self.kind, {**self.body, "metadata": metadata}, self.ownership)
+
     @property
     def data(self) -> bytes:
         """The whole object as JSON."""
