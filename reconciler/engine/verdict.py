@@ -5,9 +5,8 @@
     NotFound, NamespaceTerminating           DROP     the event of the deletion brings the key back
     Conflict, Gone, Invalid as 422           SOON     the world moved on: read and decide again, but in no hot loop
     Throttled, BudgetRefused                 ASKED    when the server says, else with back-off
-    Unreachable, ServerFault                 BACKOFF  it may pass by itself
-    NoCredentials, Unauthorized, Forbidden   SLOW     somebody has to change something; say so once
-    Misconfigured                            SLOW     the same
+    NoCredentials, Unreachable, ServerFault  BACKOFF  it may pass by itself
+    Unauthorized, Forbidden, Misconfigured   SLOW     somebody has to change something; say so once
     any other                                DEFECT   ours: traceback, back-off
 
 An exception group counts as the gravest of its parts, in the order of this table; NotLeading outweighs all.
@@ -101,9 +100,9 @@ def _judge_fault(error: Exception) -> Verdict:
     match error:
         case Misconfigured():
             return Verdict(Retry.SLOW, "misconfigured")
-        case NoCredentials() | Unauthorized() | Forbidden():
+        case Unauthorized() | Forbidden():
             return Verdict(Retry.SLOW, "forbidden")
-        case Unreachable():
+        case NoCredentials() | Unreachable():
             return Verdict(Retry.BACKOFF, "unreachable")
         case ServerFault(retry_after=float() | int() as after):
             return Verdict(Retry.ASKED, "server-fault", after)

@@ -44,7 +44,7 @@ TABLE = [
     (Unavailable("PATCH node", 503), Verdict(Retry.BACKOFF, "server-fault")),
     (Unavailable("PATCH node", 503, retry_after=7.0), Verdict(Retry.ASKED, "server-fault", 7.0)),
     (Misconfigured("POST eviction", 500), Verdict(Retry.SLOW, "misconfigured")),
-    (NoCredentials("no token"), Verdict(Retry.SLOW, "forbidden")),
+    (NoCredentials("no token"), Verdict(Retry.BACKOFF, "unreachable")),
     (Unauthorized("PATCH node", 401), Verdict(Retry.SLOW, "forbidden")),
     (Forbidden("PATCH node", 403), Verdict(Retry.SLOW, "forbidden")),
     (Invalid("POST pod", 400), Verdict(Retry.DEFECT, "defect")),
