@@ -62,7 +62,9 @@ def _failure(what: str, code: int, status: Mapping[str, Any], retry_after: float
     details = status.get("details")
     details = details if isinstance(details, Mapping) else {}
     reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
-    causes = tuple(str(c.get("reason") or "") for c in details.get("causes") or () if isinstance(c, Mapping))
+    listed = details.get("causes")
+    listed = listed if isinstance(listed, list) else []
+    causes = tuple(str(cause.get("reason") or "") for cause in listed if isinstance(cause, Mapping))
     if retry_after is None:
         retry_after = _seconds(details.get("retryAfterSeconds"))
     kind = _kind(code, reason, message, causes)

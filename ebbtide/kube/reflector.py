@@ -69,6 +69,11 @@ class Reflector(Generic[T]):
         self._streams_lists = True
         self._progress = False
 
+    @property
+    def name(self) -> str:
+        """For messages and supervision."""
+        return f"watch of {self._resource.plural}"
+
     async def run(self) -> Never:
         """Ends only by cancellation, or by what `on_problem` or a handler of the store raises."""
         while True:
