@@ -1,5 +1,6 @@
 """Resource amounts: what pods ask for and nodes offer, as whole numbers that add up exactly."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,6 +28,7 @@ _SUFFIXES: Final = {
     "Pi": Fraction(2**50),
     "Ei": Fraction(2**60),
 }
+_QUANTITY: Final = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<suffix>[a-zA-Z]*)")
 
 # The kubelet's default for `maxPods`.
 _DEFAULT_PODS: Final = "110"
@@ -54,11 +56,10 @@ class Amounts:
 @lru_cache(maxsize=1024)
 def quantity(text: str) -> Fraction:
     """The value of a Kubernetes quantity such as `1500m`, `2Gi`, `1e3`. Raises ValueError for anything else."""
-    digits = text.rstrip("numkKMGTPEi")
-    suffix = text[len(digits) :]
-    if suffix not in _SUFFIXES:
+    match = _QUANTITY.fullmatch(text)
+    if match is None or match["suffix"] not in _SUFFIXES:
         raise ValueError(f"not a quantity: {text!r}")
-    return Fraction(digits) * _SUFFIXES[suffix]
+    return Fraction(match["number"]) * _SUFFIXES[match["suffix"]]
 
 
 def allocatable(node: Raw) -> Amounts:

@@ -59,14 +59,21 @@ def _rescaled(deployment: Raw, newest: Raw, others: Sequence[Raw]) -> Iterable[t
     size = min(replicas_of(newest) + growth, replicas_of(deployment))
     if size != replicas_of(newest):
         yield REPLICA_SETS, _scaled(newest, size)
-    # Replicas of the old sets that are not available go first; they do not cost availability.
-    spare = sum(_available(each) for each in (newest, *others)) - _least_available(deployment)
-    for each in others:
-        broken = replicas_of(each) - min(_available(each), replicas_of(each))
-        fewer = min(replicas_of(each), broken + max(spare, 0))
-        spare -= max(fewer - broken, 0)
-        if fewer:
-            yield REPLICA_SETS, _scaled(each, replicas_of(each) - fewer)
+    yield from _shrunk(deployment, newest, others)
+
+
+def _shrunk(deployment: Raw, newest: Raw, others: Sequence[Raw]) -> Iterable[tuple[Kind, Object]]:
+    """The old sets as they may be now: replicas that are not available go first, the others as far as enough stay."""
+    least, everything = _least_available(deployment), [newest, *others]
+    unavailable = replicas_of(newest) - _available(newest)
+    removable = sum(replicas_of(each) for each in everything) - least - unavailable
+    spare = max(sum(_available(each) for each in everything) - least, 0)
+    for each in others if removable > 0 else ():
+        broken = min(max(replicas_of(each) - _available(each), 0), removable)
+        sound = min(replicas_of(each) - broken, spare)
+        removable, spare = removable - broken, spare - sound
+        if broken + sound:
+            yield REPLICA_SETS, _scaled(each, replicas_of(each) - broken - sound)
 
 
 def _room_for_new(deployment: Raw, sets: Sequence[Raw]) -> int:
