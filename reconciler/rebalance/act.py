@@ -61,10 +61,12 @@ def _taint_operations(write: NodeWrite, rules: NodeRebalance, now: float) -> lis
 def _annotation_operations(write: NodeWrite, now: float) -> list[Operation]:
     name = vocabulary.FIRST_SEEN_ANNOTATION
     path = pointer("metadata", "annotations", name)
+    # With our clock behind the API server's, a time before the node's creation would be taken for an earlier node's.
+    time = format_time(max(now, write.node.created))
     if write.first_seen is Change.SET and not write.node.has_annotations:
-        return [add("/metadata/annotations", {name: format_time(now)})]
+        return [add("/metadata/annotations", {name: time})]
     if write.first_seen is Change.SET:
-        return [add(path, format_time(now))]
+        return [add(path, time)]
     if write.first_seen is Change.REMOVE:
         return [remove(path)]
     return []

@@ -163,7 +163,7 @@ class Rebalance:
         complete = outcome.complete and not memory.restrained(self._cells.nodes(plan.cell), monotonic)
         memory.acted(plan, self._cells.nodes(plan.cell), complete, self._rules, monotonic)
         facts = snapshot.cell(plan.cell, monotonic)
-        verdict = judge(facts, plan.wish, memory.streak(monotonic), self._rules, self._clock.now())
+        verdict = judge(facts, plan, memory.streak(monotonic), self._rules, self._clock.now())
         memory.judged(verdict, monotonic)
         self._report.looked(Look(plan, outcome, verdict, facts, tuple(fights), self._hands is None))
         return verdict

@@ -230,11 +230,14 @@ def _limited(group: GroupFacts, facts: CellFacts, rules: NodeRebalance, now: flo
 
 
 def _may_close(group: GroupFacts, rules: NodeRebalance, now: float) -> frozenset[str]:
-    """Zones not blocked yet that may be: those with the oldest signals, as many as the limit leaves."""
+    """Zones not blocked yet that may be: those with the oldest signals, as many as the limit leaves.
+
+    A zone counts as closed until the last prevent taint is off it, also when it is about to be opened.
+    """
     zones = [facts for facts in group.cells.values() if facts.live]
-    wanting = [facts for facts in zones if _wanted(facts, rules, now).wish.blocks]
-    new = [facts for facts in wanting if not _is_blocked(facts, rules)]
-    room = len(zones) - rules.min_open_zones - (len(wanting) - len(new))
+    clean = [facts for facts in zones if not _is_blocked(facts, rules)]
+    new = [facts for facts in clean if _wanted(facts, rules, now).wish.blocks]
+    room = len(clean) - rules.min_open_zones
     new.sort(key=lambda facts: (signals_of(facts, rules, now)[0].since, facts.cell.zone))
     return frozenset(facts.cell.zone for facts in islice(new, max(0, room)))
 

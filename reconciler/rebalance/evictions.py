@@ -50,6 +50,7 @@ class Candidate:
 
     @property
     def rank(self) -> tuple[bool, float, int, bool, str]:
+        """The order of first requests, this process's own pod last of all."""
         return (self.own, self.signal_since, self.pod.priority, self.pod.busy, self.pod.key)
 
 
@@ -94,12 +95,12 @@ def _left_alone(pod: PodFacts, around: Surroundings, rules: NodeRebalance) -> st
 
 
 def _comes_straight_back(pod: PodFacts, node: NodeFacts, rules: NodeRebalance) -> bool:
-    signal = node.taint(rules.rebalance_signal_taint_key)
+    signals = [taint for taint in node.taints if taint.key == rules.rebalance_signal_taint_key]
     # Our value is a time, so only a toleration that asks for no particular value can cover it.
     prevent = node.taint(rules.prevent_ca_scale_up_taint_key, PREVENT_TAINT_EFFECT) or Taint(
         rules.prevent_ca_scale_up_taint_key, "0", PREVENT_TAINT_EFFECT
     )
-    return signal is not None and pod.tolerates(signal) and pod.tolerates(prevent)
+    return bool(signals) and all(pod.tolerates(taint) for taint in (*signals, prevent))
 
 
 def _held_by_volume(pod: PodFacts, around: Surroundings) -> str:
@@ -124,7 +125,7 @@ def due(
     """
     known = sorted(candidates, key=lambda candidate: candidate.rank)
     waiting = [candidate for candidate in known if _is_open(candidate, attempts)]
-    ripe = [c for c in waiting if _retry_at(c, attempts) <= monotonic]
+    ripe = _first_and_again([c for c in waiting if _retry_at(c, attempts) <= monotonic], attempts)
     later = soonest(_retry_at(c, attempts) - monotonic for c in waiting if _retry_at(c, attempts) > monotonic)
     in_flight = _in_flight(known, attempts)
     if in_flight or not all(candidate.own for candidate in ripe):
@@ -132,6 +133,12 @@ def due(
         ripe = [candidate for candidate in ripe if not candidate.own]
     chosen, held = _Places(attempts, leaving, rules).take(ripe, in_flight)
     return Due(tuple(chosen), tuple(held), later)
+
+
+def _first_and_again(ripe: Sequence[Candidate], attempts: Mapping[str, Attempt]) -> list[Candidate]:
+    """Pods that were never asked, then the others as their retries fell due: pods that are refused for ever cannot
+    take every place from those behind them."""
+    return sorted(ripe, key=lambda candidate: (candidate.own, _retry_at(candidate, attempts)))
 
 
 class _Places:

@@ -1,6 +1,7 @@
 """What people are told about zones and nodes: what happened, to which object, why, and what to do."""
 
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import Literal
 
 from ebbtide.config.rebalance import NodeRebalance
@@ -9,6 +10,9 @@ from reconciler.rebalance.answers import Result
 from reconciler.rebalance.decide import Plan
 from reconciler.rebalance.drain import Asked
 from reconciler.rebalance.verdict import State, Verdict
+
+# Of the API server's own words, so that what to do still fits into a note's 1 kB.
+_LONGEST_WORDS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +70,9 @@ def _opened(plan: Plan, before: State | None) -> Story | None:
 def stale(cell: Cell) -> Story:
     """The last node of a blocked zone has gone."""
     note = (
-        f"The last node of {_place(cell).lower()} left while it carried the prevent taint. The Cluster Autoscaler may "
-        "remember it as the template of its node group and never grow the group again. Restart the Cluster "
-        "Autoscaler, or run it with --node-info-cache-expire-time=10m."
+        f"{_place(cell)} lost its last node while that carried the prevent taint. The Cluster Autoscaler may remember "
+        "it as the template of its node group and never grow the group again. Restart the Cluster Autoscaler, or run "
+        "it with --node-info-cache-expire-time=10m."
     )
     return Story("Warning", "StaleAutoscalerTemplate", "Taint", note)
 
@@ -91,13 +95,13 @@ def evicting(node: NodeFacts) -> Story:
 
 def refused(asked: Asked) -> Story | None:
     """An eviction was answered in a way that somebody has to do something about; None otherwise."""
-    pod, node, words = asked.pod, asked.node.name, asked.answer.words
+    pod, node, words = asked.pod, asked.node.name, shorten(asked.answer.words, _LONGEST_WORDS, placeholder=" …")
     match asked.answer.result:
         case Result.MISCONFIGURED:
-            note = f"Pod {pod.key} on signalled node {node} cannot be evicted: {words} Let one budget select it."
+            note = f"Pod {pod.key} on signalled node {node} cannot be evicted: {words} Let only one budget select it."
             return Story("Warning", "EvictionMisconfigured", "Evict", note)
         case Result.FORBIDDEN:
-            note = f"Pod {pod.key} on signalled node {node} may not be evicted by ebbtide: {words}"
+            note = f"Pod {pod.key} on signalled node {node} may not be evicted: {words} Permit it, or move the pod by hand."
             return Story("Warning", "EvictionForbidden", "Evict", note)
         case _:
             return None

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import NodeFacts
-from reconciler.rebalance.decide import CellFacts, Wish, is_prevented, soonest
+from reconciler.rebalance.decide import CellFacts, Plan, Wish, is_prevented, soonest
 
 
 class State(StrEnum):
@@ -52,12 +52,12 @@ class Verdict:
     look_again_in: float | None = None
 
 
-def judge(facts: CellFacts, wish: Wish, streak: Streak, rules: NodeRebalance, now: float) -> Verdict:
-    """The verdict on a cell that has at least one node which is not being deleted."""
-    if wish is Wish.WAIT:
-        return Verdict(State.WAITING, "one recent signal")
-    if not wish.blocks:
-        return _open(facts, rules)
+def judge(facts: CellFacts, plan: Plan, streak: Streak, rules: NodeRebalance, now: float) -> Verdict:
+    """The verdict on a cell that has at least one live node, as it stands after `plan` was carried out."""
+    if plan.wish is Wish.WAIT:
+        return Verdict(State.WAITING, plan.reason)
+    if not plan.wish.blocks:
+        return _open(facts, plan, rules)
     leak = _leak(facts, rules, now)
     if leak:
         return Verdict(State.PARTIAL, leak)
@@ -77,9 +77,10 @@ def is_template(node: NodeFacts, rules: NodeRebalance, now: float) -> bool:
     return settled and not node.unschedulable
 
 
-def _open(facts: CellFacts, rules: NodeRebalance) -> Verdict:
+def _open(facts: CellFacts, plan: Plan, rules: NodeRebalance) -> Verdict:
     left = sum(is_prevented(node, rules) for node in facts.live)
-    return Verdict(State.OPEN, f"{left} nodes still carry the prevent taint" if left else "not to be blocked")
+    rest = f"; nodes that still carry the prevent taint: {left}" if left else ""
+    return Verdict(State.OPEN, plan.reason + rest)
 
 
 def _leak(facts: CellFacts, rules: NodeRebalance, now: float) -> str:
@@ -95,9 +96,10 @@ def _leak(facts: CellFacts, rules: NodeRebalance, now: float) -> str:
 def _tainted(facts: CellFacts, streak: Streak, rules: NodeRebalance, now: float) -> Verdict:
     two_scans = 2 * rules.cluster_autoscaler_scan_interval
     remembered = streak.remembered or (streak.blocked_for or 0.0) >= two_scans
+    leaks = soonest(_settles_in(n, rules, now) for n in facts.nodes if n.deleting and not is_prevented(n, rules))
     if any(is_template(node, rules, now) for node in facts.live):
-        return Verdict(State.BLOCKED, "every node is tainted and the autoscaler sees it", remembered)
-    settles = soonest(_settles_in(node, rules, now) for node in facts.live)
+        return Verdict(State.BLOCKED, "every node is tainted and the autoscaler sees it", remembered, leaks)
+    settles = soonest((leaks, *(_settles_in(node, rules, now) for node in facts.live)))
     if remembered:
         return Verdict(State.CACHED, "no schedulable node is left; the autoscaler remembers the taint", True, settles)
     reason = "every node is tainted, but none is schedulable and Ready for long enough for the autoscaler to see it"

@@ -1,0 +1,1 @@
+"""Zone rebalance: its decisions as tables of named cases, its laws as properties."""
