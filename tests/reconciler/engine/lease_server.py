@@ -16,8 +16,9 @@ from ebbtide.kube.access import Access
 from ebbtide.kube.client import Client
 from ebbtide.sim.wire import Wire
 
-# hang: never answered, never done. lose: done, and never answered. late: done after half a minute. A number: refused.
-Fault = Literal["hang", "lose", "late"] | int
+# hang: never answered, never done. lose: done, and never answered. slow: done, and answered after four seconds.
+# late: done after half a minute, when nobody listens any more. A number: refused with that status.
+Fault = Literal["hang", "lose", "slow", "late"] | int
 PATH = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 REASONS = {403: "Forbidden", 404: "NotFound", 409: "Conflict", 429: "TooManyRequests", 500: "InternalError"}
 
@@ -34,6 +35,7 @@ class LeaseServer:
         self.namespaces = {"ebbtide-system"}
         self.faults: dict[str, Fault] = {}
         self.granted: Callable[[str, Mapping[str, Any]], None] = lambda _client, _lease: None
+        self.overlaps: list[str] = []
         self.requests: list[tuple[float, str, str]] = []
         self._version = 100
         self._access: Access | None = None
@@ -90,6 +92,10 @@ class LeaseServer:
                 case "lose":
                     answer(request, body)
                     await asyncio.sleep(3600)
+                case "slow":
+                    done = answer(request, body)
+                    await asyncio.sleep(4)
+                    return done
                 case "late":
                     return await asyncio.shield(asyncio.ensure_future(self._later(answer, request, body)))
                 case int():

@@ -61,20 +61,23 @@ async def running(*replicas: Replica) -> AsyncIterator[list[asyncio.Task[None]]]
 
 
 def play(story: Callable[[LeaseServer], Coroutine[Any, Any, None]]) -> None:
-    """Tells the story on simulated time; at every write to the Lease nobody but its writer may hold a permit."""
+    """Tells the story on simulated time; see `watch_exclusion`."""
 
     async def main() -> None:
         async with LeaseServer().serving() as server:
             await story(server)
+            assert server.overlaps == []
 
     simulate(main())
 
 
 def watch_exclusion(server: LeaseServer, *replicas: Replica) -> None:
+    """Whenever a replica is given the Lease, none of the others may hold a permit; the story fails at its end."""
+
     def granted(client: str, lease: Mapping[str, Any]) -> None:
         others = [replica.name for replica in replicas if replica.name != client and replica.leads]
-        if lease["spec"]["holderIdentity"] == client:
-            assert not others, f"{client} got the lease at {now()} while {others} may still write"
+        if others and lease["spec"]["holderIdentity"] == client:
+            server.overlaps.append(f"{client} got the lease at {now()} while {others} may still write")
 
     server.granted = granted
 
@@ -233,6 +236,22 @@ def test_the_work_is_cut_off_at_the_deadline_itself_although_an_attempt_is_under
             server.faults["a"] = "hang"
             await until(lambda: not a.leads)
             assert a.terms == [[pytest.approx(0, abs=0.01), pytest.approx(renewed + 10, abs=0.01)]]
+
+    play(story)
+
+
+def test_the_deadline_counts_from_the_request_and_not_from_a_slow_answer() -> None:
+    async def story(server: LeaseServer) -> None:
+        a = Replica(server, "a")
+        async with running(a):
+            await until(lambda: a.leads)
+            server.faults["a:write"] = "slow"
+            server.requests.clear()
+            await until(lambda: len(server.requests) == 2)
+            asked = server.requests[0][0]
+            server.faults["a"] = "hang"
+            await until(lambda: not a.leads)
+            assert a.terms[-1][1] == pytest.approx(asked + 10, abs=0.01)
 
     play(story)
 
@@ -508,7 +527,7 @@ def test_an_election_that_makes_its_steps_is_not_stalled_even_without_any_answer
 
 # --- whatever happens ------------------------------------------------------------------------------------------------
 
-FAULTS = st.sampled_from(["hang", "lose", "late", 500, 429, None])
+FAULTS = st.sampled_from(["hang", "lose", "slow", "late", 500, 429, None])
 STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), FAULTS, st.integers(1, 25)), max_size=12)
 
 
