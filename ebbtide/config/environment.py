@@ -33,7 +33,7 @@ def overrides(environ: Mapping[str, str]) -> Iterator[Override | Problem]:
         if leaf := known.get(name):
             yield Override(leaf, _decode(leaf, environ[name]), origin)
         else:
-            yield unknown(name, nearest(name, tuple(known))[0], Origin("environment"), what="variable")
+            yield unknown(name, nearest(name.upper(), tuple(known))[0], Origin("environment"), what="variable")
 
 
 def _decode(leaf: Leaf, text: str) -> Any:
@@ -63,6 +63,7 @@ def _list(text: str) -> Any:
 
 def _toml(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        document = tomllib.loads(f"value = {text}")
     except (tomllib.TOMLDecodeError, RecursionError):
         return text
+    return document["value"] if len(document) == 1 else text

@@ -135,4 +135,4 @@ Patterns = Annotated[
 
 def table_list(words: str) -> Kind:
     """A list of tables (`[[…]]`), kept as a tuple."""
-    return Kind(words, _tuple, lambda rows: [row.model_dump(by_alias=True, exclude_none=True) for row in rows])
+    return Kind(words, _tuple, lambda rows: [row.model_dump(by_alias=True, exclude_defaults=True) for row in rows])

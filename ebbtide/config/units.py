@@ -40,12 +40,12 @@ def _duration_text(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The shortest exact text with one unit: `"5m"`, `"90s"`, `"500ms"`; `parse_duration` reads it back."""
+    """The shortest text with one unit: `"5m"`, `"90s"`, `"1.5s"`, `"500ms"`; `parse_duration` reads it back."""
     for unit, name in ((3600, "h"), (60, "m"), (1, "s")):
         if seconds and seconds % unit == 0:
             return f"{int(seconds // unit)}{name}"
-    milliseconds = round(seconds * 1000, 6)
-    return f"{milliseconds:g}ms" if seconds else "0s"
+    number, unit_name = (seconds, "s") if seconds >= 1 or not seconds else (seconds * 1000, "ms")
+    return f"{number:.9f}".rstrip("0").rstrip(".") + unit_name
 
 
 def format_seconds(seconds: float) -> int | str:

@@ -1,0 +1,145 @@
+"""What must hold between settings is an error when it does not; what is only unwise is a warning."""
+
+import pytest
+
+from tests.ebbtide.config.conftest import Complaints, Read
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        pytest.param(
+            "[worker-scaler]\nshared-min-replicas = 5\nshared-max-replicas = 3",
+            "worker-scaler.shared-min-replicas = 5 must be at most shared-max-replicas "
+            "(worker-scaler.shared-max-replicas = 3)",
+            id="WS-68 min > max",
+        ),
+        pytest.param(
+            "[worker-scaler]\nshared-scale-up-tasks-per-pod = 0",
+            "worker-scaler.shared-scale-up-tasks-per-pod = 0 must be a whole number, at least 1",
+            id="WS-68 U = 0",
+        ),
+        pytest.param(
+            "[worker-scaler]\nshared-max-tasks-per-pod = 0",
+            "worker-scaler.shared-max-tasks-per-pod = 0 must be a whole number, at least 1",
+            id="WS-68 C = 0",
+        ),
+        pytest.param(
+            "[worker-scaler]\nshared-max-replicas = 0",
+            "worker-scaler.shared-max-replicas = 0 must be a whole number, at least 1",
+            id="WS-68 max = 0",
+        ),
+        pytest.param(
+            "[leader-election]\nlease-duration = 10",
+            'leader-election.lease-duration = "10s" must be more than renew-deadline '
+            '(leader-election.renew-deadline = "10s")',
+            id="lease not longer than the deadline",
+        ),
+        pytest.param(
+            "[leader-election]\nrenew-deadline = 6\nretry-period = 5",
+            'leader-election.renew-deadline = "6s" must be more than 1.2 times retry-period '
+            '(leader-election.retry-period = "5s")',
+            id="deadline within one stretched retry",
+        ),
+        pytest.param(
+            "[certs]\nca-lifetime = '1h'\nleaf-lifetime = '2h'",
+            'certs.leaf-lifetime = "2h" must be at most ca-lifetime (certs.ca-lifetime = "1h")',
+            id="leaf outlives its CA",
+        ),
+        pytest.param(
+            "[certs]\noverlap = '1440h'",
+            'certs.overlap = "1440h" must be less than leaf-lifetime (certs.leaf-lifetime = "1440h")',
+            id="rotation longer than a leaf lives",
+        ),
+        pytest.param(
+            "[node-rebalance]\nprevent-ca-scale-up-taint-key = 'a'\nrebalance-signal-taint-key = 'a'",
+            'node-rebalance.prevent-ca-scale-up-taint-key = "a" must differ from rebalance-signal-taint-key '
+            '(node-rebalance.rebalance-signal-taint-key = "a")',
+            id="one key for two taints",
+        ),
+        pytest.param(
+            "[node-rebalance]\nprevent-ca-scale-up-taint-key = 'startup-taint.cluster-autoscaler.kubernetes.io/x'",
+            'node-rebalance.prevent-ca-scale-up-taint-key = "startup-taint.cluster-autoscaler.kubernetes.io/x" '
+            "must not begin with ignore-taint.cluster-autoscaler.kubernetes.io/, "
+            "startup-taint.cluster-autoscaler.kubernetes.io/, status-taint.cluster-autoscaler.kubernetes.io/: "
+            "the Cluster Autoscaler would not see it",
+            id="a taint that the autoscaler leaves out",
+        ),
+        pytest.param(
+            "[node-rebalance]\nnode-group-label = 'a'\nzone-label = 'a'",
+            'node-rebalance.node-group-label = "a" must differ from zone-label (node-rebalance.zone-label = "a")',
+            id="one label for group and zone",
+        ),
+        pytest.param(
+            "[worker-scaler]\nrun = true\nlisten = '127.0.0.1:8080'",
+            'worker-scaler.listen = "127.0.0.1:8080" must differ from observability.listen: '
+            'one process listens on both (observability.listen = "0.0.0.0:8080")',
+            id="two servers on one port",
+        ),
+        pytest.param(
+            "[webhook]\nhealth-listen = '[::]:8443'",
+            'webhook.health-listen = "[::]:8443" must differ from listen: one process listens on both '
+            '(webhook.listen = "0.0.0.0:8443")',
+            id="admission and probes on one port",
+        ),
+        pytest.param(
+            "[worker-scaler]\nshared-pool-name = 'tikv-api'",
+            'worker-scaler.shared-pool-name = "tikv-api" must differ from template-sts-name: the pool would take the '
+            'template\'s place (worker-scaler.template-sts-name = "tikv-api")',
+            id="pool in the template's place",
+        ),
+        pytest.param(
+            "[worker-scaler]\nsts-configs = [{min-data-size-gb = 1}, {min-data-size-gb = 1}]",
+            'worker-scaler.sts-configs = [{"min-data-size-gb": 1}, {"min-data-size-gb": 1}] '
+            "must have each min-data-size-gb only once",
+            id="one tier twice",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(complaints: Complaints, text: str, complaint: str) -> None:
+    assert complaints(text) == [f"{complaint} [FILE]"]
+
+
+def test_the_origin_of_a_contradiction_is_what_was_set(complaints: Complaints) -> None:
+    [complaint] = complaints("", {"EBBTIDE__LEADER_ELECTION__RENEW_DEADLINE": "20s"})
+    assert complaint.startswith('leader-election.lease-duration = "15s" must be more than renew-deadline')
+    assert complaint.endswith("[EBBTIDE__LEADER_ELECTION__RENEW_DEADLINE]")
+
+
+def test_a_refused_value_is_not_compared_with_others(complaints: Complaints) -> None:
+    [complaint] = complaints("[leader-election]\nlease-duration = 'long'\nrenew-deadline = 60")
+    assert complaint.startswith('leader-election.lease-duration = "long" must be a duration')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[worker-scaler]\nlisten = '0.0.0.0:8080'",
+        "[worker-scaler]\nrun = true\nlisten = '127.0.0.1:8080'\n[observability]\nlisten = '127.0.0.2:8080'",
+        "[webhook]\nlisten = '127.0.0.1:0'\nhealth-listen = '127.0.0.1:0'",
+        "[worker-scaler]\nshared-min-replicas = 64",
+        "[certs]\nleaf-lifetime = '17520h'",
+    ],
+)
+def test_settings_on_the_edge_are_fine(read: Read, text: str) -> None:
+    assert read(text).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        pytest.param(
+            "[worker-scaler]\nshared-scale-up-tasks-per-pod = 32",
+            "worker-scaler.shared-scale-up-tasks-per-pod = 32 should be at most shared-max-tasks-per-pod",
+            id="WS-68 U > C",
+        ),
+        (
+            "[worker-scaler]\nspawn-data-size = '1TB'",
+            'worker-scaler.spawn-data-size = "1TB" should be less than max-size',
+        ),
+        ("[webhook]\nkeep-alive = 90", 'webhook.keep-alive = "90s" should be more than 90s'),
+    ],
+)
+def test_unwise_settings_are_used_with_a_warning(read: Read, text: str, warning: str) -> None:
+    [said] = read(text).warnings
+    assert str(said).startswith(warning)
