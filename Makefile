@@ -25,12 +25,22 @@ demo: $(READY) ## the whole system on an embedded cluster, in this terminal
 test: $(READY) ## every test, with a real Kubernetes control plane
 	$(RUN) -m pytest $(ARGS)
 
-.PHONY: check
-check: $(READY) ## format, lint, types, import layers, documentation
+.PHONY: check check-format check-lint check-types check-layers check-docs
+check: check-format check-lint check-types check-layers check-docs ## format, lint, types, import layers, documentation
+
+check-format: $(READY)
 	$(RUN) -m ruff format --check .
+
+check-lint: $(READY)
 	$(RUN) -m ruff check .
+
+check-types: $(READY)
 	$(RUN) -m mypy
+
+check-layers: $(READY)
 	.venv/bin/lint-imports
+
+check-docs: $(READY)
 	$(RUN) -m docs.pages check
 	@site=$$(mktemp -d) && trap 'rm -rf "$$site"' EXIT && $(RUN) -m mkdocs build --quiet --strict --site-dir "$$site"
 

@@ -64,10 +64,12 @@ def test_an_interrupt_ends_a_command_quietly(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     command = [sys.executable, "-m", "ebbtide", "config", "check", str(pipe)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
-        with pipe.open("wb"):
-            running.send_signal(signal.SIGINT)
-            said = running.communicate()
+    with (
+        subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running,
+        pipe.open("wb"),
+    ):
+        running.send_signal(signal.SIGINT)
+        said = running.communicate()
     assert (running.returncode, *said) == (130, b"", b"")
 
 
