@@ -1,8 +1,8 @@
 """Failures that end a program, each with the exit code of the contract.
 
-    EbbtideError           1  failure while running
-    ├── UsageError         2  unusable arguments or configuration
-    └── ClusterAccessError 3  cluster not reachable or not permitted
+EbbtideError           1  failure while running
+├── UsageError         2  unusable arguments or configuration
+└── ClusterAccessError 3  cluster not reachable or not permitted
 """
 
 from typing import ClassVar
