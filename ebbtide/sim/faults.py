@@ -1,15 +1,15 @@
 """What can go wrong between a client and its server, on order.
 
 A fault applies to the requests that its `When` describes: from the n-th that matches on, so many times, with a
-probability drawn from the cluster's seed. Several faults may hit the same request; they act in the order in which they were
-injected.
+probability drawn from the cluster's seed. Several faults may hit the same request; they act in the order in which they
+were injected.
 
     cluster.faults.inject(Answer(429, retry_after=3), When(method="PATCH", path="/api/v1/nodes/*", times=2))
     cluster.faults.inject(CutWatch(after_events=5), When(method="WATCH", path="/api/v1/nodes"))
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from random import Random
@@ -20,10 +20,10 @@ WATCH: Final = "WATCH"
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """Which requests. `method` is that of HTTP, or `WATCH` for a watch (which is then no `GET`), `*` is any.
+    """Which requests. `method` is that of HTTP, or `WATCH` for a watch (no `GET` then), `*` is any.
 
-    `path` and `user_agent` are shell patterns (`*` also spans slashes). The first `skip` matches pass unharmed, the next
-    `times` are hit (None: all), each with `probability`.
+    `path` and `user_agent` are shell patterns (`*` also spans slashes). The first `skip` matches pass unharmed, the
+    next `times` are hit (None: all), each with `probability`.
     """
 
     method: str = "*"
@@ -32,6 +32,9 @@ class When:
     skip: int = 0
     times: int | None = None
     probability: float = 1.0
+
+
+ALWAYS: Final = When()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,34 +116,31 @@ class Injection:
 
 @dataclass(slots=True)
 class Stream:
-    """The state of one watch under faults; `write` sends lines, `breaks` drops the connection."""
+    """The state of one watch under faults."""
 
     effects: list[Effect]
     random: Random
     events: int = 0
     spent: dict[int, int] = field(default_factory=dict)
 
-    def tamper(self, line: bytes) -> Iterator[bytes | CutWatch | FreezeWatch]:
-        """What happens to one event: sent once, twice, not at all; or the end of the stream."""
+    @property
+    def end(self) -> "CutWatch | FreezeWatch | None":
+        """How the stream ends now that so many events have gone over it, None while it goes on."""
+        for effect in self.effects:
+            if isinstance(effect, CutWatch | FreezeWatch) and self.events >= effect.after_events:
+                return effect
+        return None
+
+    def copies(self) -> int:
+        """How often the next event is sent: once, twice, or not at all."""
         copies = 1
         for number, effect in enumerate(self.effects):
-            if isinstance(effect, CutWatch | FreezeWatch) and self.events >= effect.after_events:
-                yield effect
-                return
             if isinstance(effect, LoseEvents) and self._strikes(number, effect):
                 copies = 0
             if isinstance(effect, RepeatEvents) and self._strikes(number, effect):
                 copies *= 2
         self.events += 1
-        yield from [line] * copies
-        yield from self._over()
-
-    def _over(self) -> Iterator[CutWatch | FreezeWatch]:
-        """A stream that has had its events ends at once, not with the next event."""
-        for effect in self.effects:
-            if isinstance(effect, CutWatch | FreezeWatch) and self.events >= effect.after_events:
-                yield effect
-                return
+        return copies
 
     def _strikes(self, number: int, effect: LoseEvents | RepeatEvents) -> bool:
         if self.events < effect.skip or (effect.count is not None and self.spent.get(number, 0) >= effect.count):
@@ -159,7 +159,7 @@ class Faults:
         self._injections: list[Injection] = []
         self._open: dict[Callable[[], None], str] = {}
 
-    def inject(self, effect: Effect, when: When = When()) -> Injection:  # noqa: B008 - frozen
+    def inject(self, effect: Effect, when: When = ALWAYS) -> Injection:
         """Orders a fault, after those already ordered."""
         injection = Injection(effect, when)
         self._injections.append(injection)
@@ -182,7 +182,8 @@ class Faults:
         kept = [effect for effect in effects if isinstance(effect, CutWatch | FreezeWatch | LoseEvents | RepeatEvents)]
         return Stream(list(kept), self._random) if kept else None
 
-    async def delay(self, effect: Delay, seconds: float) -> None:
+    async def delay(self, seconds: float, effect: Delay) -> None:
+        """Waits, on the loop's time."""
         if seconds or effect.jitter:
             await asyncio.sleep(seconds + self._random.random() * effect.jitter)
 

@@ -13,6 +13,7 @@ class Kind:
 
     `has_status`: writes of the object leave `status` alone, and `/status` leaves the rest alone.
     `counts_generations`: `metadata.generation` starts at 1 and grows with every change outside of metadata and status.
+    `returns_deleted`: DELETE answers with the object, not with a Status.
     `updates_blindly`: a PUT without `metadata.resourceVersion` is accepted (the real registries differ in this).
     """
 
@@ -24,6 +25,7 @@ class Kind:
     has_status: bool = False
     counts_generations: bool = False
     updates_blindly: bool = True
+    returns_deleted: bool = False
     short_names: tuple[str, ...] = ()
 
     @property
@@ -56,8 +58,22 @@ class Kind:
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
 
+_RETURN_DELETED: Final = frozenset(
+    {"namespaces", "persistentvolumes", "persistentvolumeclaims", "services", "serviceaccounts"}
+)
+
+
 def _core(plural: str, kind: str, *short_names: str, namespaced: bool = True, has_status: bool = False) -> Kind:
-    return Kind("", "v1", plural, kind, namespaced=namespaced, has_status=has_status, short_names=short_names)
+    return Kind(
+        "",
+        "v1",
+        plural,
+        kind,
+        namespaced=namespaced,
+        has_status=has_status,
+        returns_deleted=plural in _RETURN_DELETED,
+        short_names=short_names,
+    )
 
 
 def _workload(plural: str, kind: str, short_name: str) -> Kind:
@@ -78,7 +94,9 @@ def _webhooks(plural: str, kind: str) -> Kind:
 
 NAMESPACES: Final = _core("namespaces", "Namespace", "ns", namespaced=False, has_status=True)
 NODES: Final = _core("nodes", "Node", "no", namespaced=False, has_status=True)
-PODS: Final = Kind("", "v1", "pods", "Pod", has_status=True, counts_generations=True, short_names=("po",))
+PODS: Final = Kind(
+    "", "v1", "pods", "Pod", has_status=True, counts_generations=True, returns_deleted=True, short_names=("po",)
+)
 PERSISTENT_VOLUMES: Final = _core("persistentvolumes", "PersistentVolume", "pv", namespaced=False, has_status=True)
 PERSISTENT_VOLUME_CLAIMS: Final = _core("persistentvolumeclaims", "PersistentVolumeClaim", "pvc", has_status=True)
 CONFIG_MAPS: Final = _core("configmaps", "ConfigMap", "cm")

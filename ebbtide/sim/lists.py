@@ -22,8 +22,8 @@ _LIST_TOO_OLD: Final = "The resourceVersion for the provided list is too old."
 _CONTINUE_TOO_OLD: Final = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
     "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
-    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted "
-    "between the time the first chunk was returned and now may show up in the list."
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
 )
 _OPTIONS: Final = Kind("meta.k8s.io", "v1", "listoptions", "ListOptions", namespaced=False)
 

@@ -62,7 +62,7 @@ def prepare_update(before: Stored, body: Object, subresource: str) -> Object:
         body = {**kept, "metadata": metadata} | ({"status": status} if status is not None else {})
         if before.kind is PODS:
             _restore(metadata, old["metadata"], "ownerReferences")
-    elif subresource == "" and before.kind.has_status:
+    elif subresource in {"", "finalize"} and before.kind.has_status:
         _restore(body, old, "status")
     body |= before.kind.type_meta
     prepared = tidy(body)

@@ -16,8 +16,8 @@ from aiohttp.tracing import Trace
 
 # As asyncio's socket transports: how many bytes the other side may leave unread before the writer is told to wait.
 HIGH_WATER: Final = 64 * 1024
-# Pooled connections stay for ever: the pool measures idle time on the machine's clock, not on the loop's.
-_NEVER: Final = 3.2e9
+# Seconds that idle connections stay: the pool measures them on the machine's clock, not on the loop's.
+FOR_EVER: Final = 3.2e9
 
 Accept = Callable[[], asyncio.Protocol]
 
@@ -167,7 +167,7 @@ class Wire:
 
 class _MemoryConnector(aiohttp.BaseConnector):
     def __init__(self, wire: Wire) -> None:
-        super().__init__(limit=0, keepalive_timeout=_NEVER)
+        super().__init__(limit=0, keepalive_timeout=FOR_EVER)
         self._wire = wire
 
     async def _create_connection(

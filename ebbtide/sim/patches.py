@@ -1,0 +1,75 @@
+"""The patch formats that the server takes, applied to a copy of the live object."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import jsonpatch
+import jsonpointer
+import orjson
+
+from ebbtide.sim.refusals import BadRequest, Invalid, UnsupportedMediaType
+from ebbtide.sim.stored import Object
+
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+_ACCEPTED: Final = f"{JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"
+# k8s.io/apiserver `maxJSONPatchOperations`.
+_MAX_OPERATIONS: Final = 10_000
+
+
+def decoded(text: bytes) -> Any:
+    """JSON; raises BadRequest."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as wrong:
+        raise BadRequest(f"error decoding: {wrong}") from None
+
+
+def patched(live: Object, media_type: str, text: bytes) -> Object:
+    """The object after a JSON or merge patch; raises Invalid, BadRequest, UnsupportedMediaType."""
+    if media_type == JSON_PATCH:
+        return _json_patched(live, decoded(text))
+    if media_type == MERGE_PATCH:
+        patch = decoded(text)
+        if not isinstance(patch, dict):
+            raise BadRequest("error decoding patch: a merge patch of an object is an object")
+        return merge_patched(live, patch)
+    if media_type == STRATEGIC_PATCH:
+        raise UnsupportedMediaType(
+            "the embedded server refuses strategic merge patches on purpose: they need the types of every list; "
+            f"accepted media types include: {_ACCEPTED}"
+        )
+    text_about = "the body of the request was in an unknown format - accepted media types include: "
+    raise UnsupportedMediaType(text_about + _ACCEPTED)
+
+
+def merge_patched(live: Object, patch: Mapping[str, Any]) -> Object:
+    """RFC 7386."""
+    result = dict(live)
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, dict):
+            inner = result.get(name)
+            result[name] = merge_patched(inner if isinstance(inner, dict) else {}, value)
+        else:
+            result[name] = value
+    return result
+
+
+def _json_patched(live: Object, operations: Any) -> Object:
+    if not isinstance(operations, list) or not all(isinstance(operation, dict) for operation in operations):
+        raise BadRequest("error decoding patch: a JSON patch is a list of operations")
+    if len(operations) > _MAX_OPERATIONS:
+        raise BadRequest(f"The allowed maximum operations in a JSON patch is {_MAX_OPERATIONS}, got {len(operations)}")
+    try:
+        result = jsonpatch.JsonPatch(operations).apply(live, in_place=True)
+    except jsonpatch.InvalidJsonPatch as wrong:
+        raise BadRequest(f"error decoding patch: {wrong}") from None
+    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException):
+        raise Invalid("the server rejected our request due to an error in our request") from None
+    if not isinstance(result, dict):
+        raise BadRequest("invalid JSON patch: the result is not an object")
+    return result
