@@ -84,7 +84,9 @@ def _console(stream: TextIO) -> list[Processor]:
 
 
 def _serialized(event: EventDict, **_options: object) -> str:
-    return orjson.dumps(event, default=str).decode()
+    """One line that begins with what everybody looks for first."""
+    first = {key: event[key] for key in ("timestamp", "level", "event") if key in event}
+    return orjson.dumps({**first, **event}, default=str).decode()
 
 
 def _plain(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
