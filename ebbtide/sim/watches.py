@@ -55,7 +55,8 @@ class Watch:
     async def batches(self, seconds: float) -> AsyncIterator[list[bytes]]:
         """The lines that have come together, for that many seconds of the loop's time."""
         loop = asyncio.get_running_loop()
-        end, next_bookmark = loop.time() + seconds, loop.time() + self._first_bookmark(seconds)
+        end = loop.time() + seconds
+        next_bookmark = _next_bookmark(loop.time(), end)
         while True:
             if self._lines:
                 lines, self._lines = self._lines, []
@@ -64,14 +65,11 @@ class Watch:
             if self._failed or loop.time() >= end:
                 return
             if loop.time() >= next_bookmark:
-                next_bookmark = loop.time() + BOOKMARK_PERIOD
+                next_bookmark = _next_bookmark(loop.time(), end)
                 if self._query.allow_bookmarks:
                     yield [bookmark(self._kind, self._storage.version)]
                     continue
             await self._wait(min(end, next_bookmark))
-
-    def _first_bookmark(self, seconds: float) -> float:
-        return max(1.0, seconds - _BOOKMARK_BEFORE_END) if seconds < BOOKMARK_PERIOD else BOOKMARK_PERIOD
 
     async def _wait(self, until: float) -> None:
         self._wake.clear()
@@ -137,6 +135,11 @@ def bookmark(kind: Kind, version: int, *, initial_events_end: bool = False) -> b
     if initial_events_end:
         metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
     return line("BOOKMARK", orjson.dumps({**kind.type_meta, "metadata": metadata}))
+
+
+def _next_bookmark(now: float, end: float) -> float:
+    last = end - _BOOKMARK_BEFORE_END
+    return last if now < last < now + BOOKMARK_PERIOD else now + BOOKMARK_PERIOD
 
 
 def _filtered(event: Event, test: Callable[[Stored], bool]) -> tuple[str, Stored] | None:
