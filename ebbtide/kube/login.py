@@ -52,6 +52,10 @@ class KubeconfigLogin:
             await self._login()
         except NoCredentials as error:
             raise ClusterAccessError(str(error)) from error
+        try:
+            self._trust().context()
+        except OSError as error:
+            raise UsageError(f"{self.identity}: its certificates cannot be used: {_words(error)}") from error
 
     @property
     def server(self) -> str:
@@ -59,10 +63,7 @@ class KubeconfigLogin:
 
     def connector(self) -> aiohttp.BaseConnector:
         """A connection pool with the certificates of the latest login."""
-        found = self._configuration
-        if not self.server.startswith("https:"):
-            return plain_connector()
-        return Trust(found.ssl_ca_cert, found.cert_file, found.key_file, bool(found.verify_ssl)).connector()
+        return self._trust().connector() if self.server.startswith("https:") else plain_connector()
 
     @property
     def proxy(self) -> str:
@@ -92,6 +93,10 @@ class KubeconfigLogin:
         """The next `headers` reads the files and asks plugins anew."""
         self._loader = None
         self._due = 0.0
+
+    def _trust(self) -> Trust:
+        found = self._configuration
+        return Trust(found.ssl_ca_cert, found.cert_file, found.key_file, bool(found.verify_ssl))
 
     async def _refresh(self) -> None:
         forgotten = self._loader is None

@@ -16,7 +16,7 @@ import aiohttp
 from ebbtide.kube.access import Access
 from ebbtide.kube.answers import Answer, failure
 from ebbtide.kube.backoff import Backoff
-from ebbtide.kube.errors import ApiError, NotLeading, Throttled, Unavailable, Unreachable
+from ebbtide.kube.errors import ApiError, NoCredentials, NotLeading, Throttled, Unavailable, Unreachable
 from ebbtide.kube.limits import LONGEST_PAUSE, Lane, RateLimits, Throttle
 
 # An eviction can wait behind others under one budget: more than 3 s were seen at 32 in parallel, and the server
@@ -123,20 +123,20 @@ class Transport:
     @contextlib.asynccontextmanager
     async def _accepted(self, call: Call, timeout: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
         """The response, the second one when the first says that the credentials are no longer accepted."""
-        pool = self._current_pool()
-        async with self._response(pool, call, timeout) as response:
-            if response.status != 401:
-                yield response
-                return
-        await self._renew(pool)
-        async with self._response(self._current_pool(), call, timeout) as response:
-            yield response
+        for last in (False, True):
+            # In this order: a login may bring the client certificate with which the pool is to be made.
+            credentials = await self._access.headers()
+            pool = self._current_pool(call)
+            async with self._response(pool, call, credentials, timeout) as response:
+                if last or response.status != 401:
+                    yield response
+                    return
+            await self._renew(pool)
 
     @contextlib.asynccontextmanager
     async def _response(
-        self, pool: "_Pool", call: Call, timeout: aiohttp.ClientTimeout
+        self, pool: "_Pool", call: Call, credentials: Mapping[str, str], timeout: aiohttp.ClientTimeout
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        credentials = await self._access.headers()
         if call.permit is not None and not call.permit():
             raise NotLeading(f"{call.what}: held back, this process may not write")
         if call.verb is not None:
@@ -164,10 +164,14 @@ class Transport:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unreachable(call.what, str(error) or type(error).__name__) from error
 
-    def _current_pool(self) -> "_Pool":
+    def _current_pool(self, call: Call) -> "_Pool":
         if self._pool is None:
+            try:
+                connector = self._access.connector()
+            except OSError as error:
+                raise NoCredentials(f"{call.what}: certificates of {self._access.identity}: {error}") from error
             session = aiohttp.ClientSession(
-                connector=self._access.connector(),
+                connector=connector,
                 headers={"Accept": "application/json", "User-Agent": self._user_agent},
                 cookie_jar=aiohttp.DummyCookieJar(),
             )

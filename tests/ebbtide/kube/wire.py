@@ -21,6 +21,8 @@ class Seen:
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: bytes
+    at: float
+    peer: str
 
     @property
     def json(self) -> Any:
@@ -61,16 +63,27 @@ class Wire:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
-        self.seen.append(Seen(request.method, request.path, dict(request.query), request.headers, body))
+        now = asyncio.get_running_loop().time()
+        self.seen.append(
+            Seen(request.method, request.path, dict(request.query), request.headers, body, now, _peer(request))
+        )
         reply = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         return await reply(request, self)
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Waits for a condition; fails the test after 10 s."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - conditions of all kinds, most without an event of their own
-            await asyncio.sleep(0.001)
+def _peer(request: web.Request) -> str:
+    """The common name of the client's certificate, empty without one."""
+    certificate = request.get_extra_info("peercert") or {}
+    return next((value for ((key, value),) in certificate.get("subject", ()) if key == "commonName"), "")
+
+
+async def until(condition: Callable[[], bool], within: float = 10.0) -> None:
+    """Waits for a condition, which it looks at less and less often; fails the test after `within` loop seconds."""
+    pause = 0.001
+    async with asyncio.timeout(within):
+        while not condition():
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 5.0)
 
 
 def says(content: Any, status: int = 200, **headers: str) -> Reply:
