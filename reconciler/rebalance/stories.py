@@ -101,7 +101,7 @@ def refused(asked: Asked) -> Story | None:
             note = f"Pod {pod.key} on signalled node {node} cannot be evicted: {words} Let only one budget select it."
             return Story("Warning", "EvictionMisconfigured", "Evict", note)
         case Result.FORBIDDEN:
-            note = f"Pod {pod.key} on signalled node {node} may not be evicted: {words} Permit it, or move the pod by hand."
+            note = f"Pod {pod.key} on signalled node {node} may not be evicted: {words} Permit it, or move it by hand."
             return Story("Warning", "EvictionForbidden", "Evict", note)
         case _:
             return None
