@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from math import ceil
 from typing import Any, Final
 
 Raw = Mapping[str, Any]
@@ -53,7 +54,6 @@ class Amounts:
         return Amounts(max(self.cpu, other.cpu), max(self.memory, other.memory), max(self.pods, other.pods))
 
 
-@lru_cache(maxsize=1024)
 def quantity(text: str) -> Fraction:
     """The value of a Kubernetes quantity such as `1500m`, `2Gi`, `1e3`. Raises ValueError for anything else."""
     match = _QUANTITY.fullmatch(text)
@@ -66,7 +66,7 @@ def allocatable(node: Raw) -> Amounts:
     """What pods may use of a node: `status.allocatable`, else `status.capacity`."""
     status = node.get("status") or {}
     offered = status.get("allocatable") or status.get("capacity") or {}
-    return _amounts(offered, pods=int(quantity(str(offered.get("pods", _DEFAULT_PODS)))))
+    return _amounts(offered, pods=_rounded_up(str(offered.get("pods", _DEFAULT_PODS))))
 
 
 def requested(pod: Raw) -> Amounts:
@@ -87,5 +87,10 @@ def _requests(containers: Iterable[Raw]) -> Iterable[Amounts]:
 
 
 def _amounts(listed: Raw, pods: int = 0) -> Amounts:
-    cpu = quantity(str(listed.get("cpu", 0))) * 1000
-    return Amounts(-(-cpu.numerator // cpu.denominator), int(quantity(str(listed.get("memory", 0)))), pods)
+    return Amounts(_rounded_up(str(listed.get("cpu", 0)), 1000), _rounded_up(str(listed.get("memory", 0))), pods)
+
+
+@lru_cache(maxsize=1024)
+def _rounded_up(text: str, scale: int = 1) -> int:
+    """The quantity in whole parts of which `scale` make one, as Kubernetes rounds it: up."""
+    return ceil(quantity(text) * scale)

@@ -6,26 +6,28 @@ last copy outlives the nodes it was made from, and that a restart forgets it. Ev
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final, Never
 
+from ebbtide.sim import budgets
 from ebbtide.sim.actors.cloud import Cloud
 from ebbtide.sim.actors.growth import Candidate, Expander, Growth, decide, still_waiting
 from ebbtide.sim.actors.kubelet import condition, is_ready
 from ebbtide.sim.actors.predicates import Room, View
 from ebbtide.sim.actors.scheduler import current_view, is_pending
-from ebbtide.sim.actors.shrinkage import is_leaving, needed_for
+from ebbtide.sim.actors.shrinkage import goes_with_node, is_leaving, needed_for
 from ebbtide.sim.actors.templates import NodeGroup, Template, template_for
+from ebbtide.sim.deletion import Deletion
 from ebbtide.sim.kinds import NODES, PODS
+from ebbtide.sim.refusals import TooManyRequests
 from ebbtide.sim.storage import Storage, Write
 from ebbtide.sim.stored import Object
 from ebbtide.vocabulary import TO_BE_DELETED_TAINT_KEY
 
 Raw = Mapping[str, Any]
-# Asks the API server to evict (namespace, pod, uid); whether it agreed.
-Evict = Callable[[str, str, str], bool]
 
 _WRITES: Final = Write("cluster-autoscaler")
 _REMEMBERED: Final = 1000
@@ -79,7 +81,7 @@ class _Memory:
 
 
 class Autoscaler:
-    """`evict` is how pods are asked to leave a node that goes; without it only nodes without such pods are removed."""
+    """`diary` holds its latest decisions, the newest last; one that only repeats the one before is not entered."""
 
     def __init__(
         self,
@@ -87,14 +89,12 @@ class Autoscaler:
         cloud: Cloud,
         rng: Random,
         policy: Policy = Policy(),
-        evict: Evict | None = None,
     ) -> None:
         self.diary: deque[Entry] = deque(maxlen=_REMEMBERED)
         self._storage = storage
         self._cloud = cloud
         self._rng = rng
         self._policy = policy
-        self._evict = evict
         self._memory = _Memory({}, {}, {}, {})
 
     @property
@@ -203,10 +203,8 @@ class Autoscaler:
         self._memory.unneeded = unneeded
 
     def _needed(self, room: Room, around: View) -> bool:
-        staying = View(tuple(r for r in around.rooms if not is_leaving(r.node)), around.claims, around.volumes)
-        if self._evict is None and room.pods:
-            return True
-        return bool(needed_for(room, staying))
+        leaving = {each.name for each in around.rooms if is_leaving(each.node)}
+        return bool(needed_for(room, around.without(leaving)))
 
     def _mark(self, room: Room, group: NodeGroup, now: float) -> None:
         taint = {"key": TO_BE_DELETED_TAINT_KEY, "value": str(int(now)), "effect": "NoSchedule"}
@@ -218,13 +216,17 @@ class Autoscaler:
         for room in around.rooms:
             if not is_leaving(room.node):
                 continue
-            if not room.pods:
+            if all(goes_with_node(pod) for pod in room.pods):
                 self._cloud.terminate(room.name)
-            elif self._evict is not None:
-                for pod in room.pods:
-                    metadata = pod["metadata"]
-                    if "deletionTimestamp" not in metadata:
-                        self._evict(metadata["namespace"], metadata["name"], metadata["uid"])
+            for pod in room.pods:
+                self._evict(pod)
+
+    def _evict(self, pod: Raw) -> None:
+        """Asks; a pod that its budget holds is asked again at the next scan."""
+        metadata = pod["metadata"]
+        if "deletionTimestamp" not in metadata and not goes_with_node(pod):
+            with suppress(TooManyRequests):
+                budgets.evict(self._storage, metadata["namespace"], metadata["name"], Deletion(uid=metadata["uid"]))
 
 
 def is_unschedulable(pod: Raw) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from ebbtide.sim.actors.amounts import allocatable, requested
+from ebbtide.sim.actors.amounts import requested
 from ebbtide.sim.actors.node_selectors import term_admits
 from ebbtide.sim.actors.predicates import Room, View, domain_counts, missing_claim, refusals
 from ebbtide.vocabulary import ZONE_LABEL
@@ -66,7 +66,7 @@ def _scores(pod: Raw, feasible: Sequence[Room], around: View) -> dict[str, float
 
 def _fit_score(pod: Raw, room: Room) -> float:
     """LeastAllocated: the mean share of cpu and memory that stays free."""
-    offered, left = allocatable(room.node), room.free - requested(pod)
+    offered, left = room.offered, room.free - requested(pod)
     return _BEST * (left.cpu / max(offered.cpu, 1) + left.memory / max(offered.memory, 1)) / 2
 
 

@@ -5,7 +5,7 @@ together with what stands on it, never a name. Order and wording follow kube-sch
 reasons of the first filter that refuses it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -37,11 +37,17 @@ _CORDON: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A node, the unfinished pods on it, and what they leave free."""
+    """A node, what it offers, the unfinished pods on it, and what they leave free."""
 
     node: Raw
+    offered: Amounts
     pods: tuple[Raw, ...]
     free: Amounts
+
+    @classmethod
+    def empty(cls, node: Raw) -> "Room":
+        offered = allocatable(node)
+        return cls(node, offered, (), offered)
 
     @property
     def name(self) -> str:
@@ -52,24 +58,36 @@ class Room:
         return self.node["metadata"].get("labels") or {}
 
     def with_pod(self, pod: Raw) -> "Room":
-        return Room(self.node, (*self.pods, pod), self.free - requested(pod))
+        return replace(self, pods=(*self.pods, pod), free=self.free - requested(pod))
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All that placing a pod depends on. Claims are keyed by (namespace, name), volumes by name."""
+    """All that placing a pod depends on. Claims are keyed by (namespace, name), volumes by name.
+
+    `wary` are the standing pods with required anti-affinity, each with its node's labels: few or none, but every
+    placement has to ask them.
+    """
 
     rooms: tuple[Room, ...]
     claims: Mapping[tuple[str, str], Raw]
     volumes: Mapping[str, Raw]
+    wary: tuple[tuple[Mapping[str, str], Raw], ...]
 
     def placed(self, pod: Raw, node: str) -> "View":
         """The view with the pod standing on that node."""
-        return replace(self, rooms=tuple(room.with_pod(pod) if room.name == node else room for room in self.rooms))
+        rooms = tuple(room.with_pod(pod) if room.name == node else room for room in self.rooms)
+        wary = [(room.labels, pod) for room in rooms if room.name == node and _required_terms(pod, "podAntiAffinity")]
+        return replace(self, rooms=rooms, wary=(*self.wary, *wary))
 
     def extended(self, nodes: Iterable[Raw]) -> "View":
         """The view with further, empty nodes."""
-        return replace(self, rooms=(*self.rooms, *(Room(node, (), allocatable(node)) for node in nodes)))
+        return replace(self, rooms=(*self.rooms, *map(Room.empty, nodes)))
+
+    def without(self, names: Collection[str]) -> "View":
+        """The view without these nodes and what stands on them."""
+        rooms = tuple(room for room in self.rooms if room.name not in names)
+        return replace(self, rooms=rooms, wary=_wary(rooms))
 
 
 def view(nodes: Iterable[Raw], pods: Iterable[Raw], claims: Iterable[Raw] = (), volumes: Iterable[Raw] = ()) -> View:
@@ -79,10 +97,12 @@ def view(nodes: Iterable[Raw], pods: Iterable[Raw], claims: Iterable[Raw] = (), 
         name = pod["spec"].get("nodeName")
         if name and not finished(pod):
             standing.setdefault(name, []).append(pod)
+    rooms = tuple(_room(node, standing.get(node["metadata"]["name"], ())) for node in nodes)
     return View(
-        rooms=tuple(_room(node, standing.get(node["metadata"]["name"], ())) for node in nodes),
+        rooms=rooms,
         claims={(claim["metadata"]["namespace"], claim["metadata"]["name"]): claim for claim in claims},
         volumes={volume["metadata"]["name"]: volume for volume in volumes},
+        wary=_wary(rooms),
     )
 
 
@@ -239,13 +259,12 @@ def _meets(term: Raw, pod: Raw, room: Room, around: View) -> bool:
 
 
 def _unwanted_by_others(pod: Raw, room: Room, around: View) -> bool:
-    for each in around.rooms:
-        for other in each.pods:
-            for term in _required_terms(other, "podAntiAffinity"):
-                key = term["topologyKey"]
-                same_domain = key in room.labels and each.labels.get(key) == room.labels[key]
-                if same_domain and _selected(term, other, pod):
-                    return True
+    for labels, other in around.wary:
+        for term in _required_terms(other, "podAntiAffinity"):
+            key = term["topologyKey"]
+            same_domain = key in room.labels and labels.get(key) == room.labels[key]
+            if same_domain and _selected(term, other, pod):
+                return True
     return False
 
 
@@ -287,8 +306,13 @@ def _tolerations(pod: Raw) -> Iterator[Toleration]:
         )
 
 
+def _wary(rooms: Iterable[Room]) -> tuple[tuple[Mapping[str, str], Raw], ...]:
+    standing = ((room.labels, pod) for room in rooms for pod in room.pods)
+    return tuple((labels, pod) for labels, pod in standing if _required_terms(pod, "podAntiAffinity"))
+
+
 def _room(node: Raw, pods: Iterable[Raw]) -> Room:
-    room = Room(node, (), allocatable(node))
+    room = Room.empty(node)
     for pod in pods:
         room = room.with_pod(pod)
     return room

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ebbtide.sim.actors.amounts import Amounts, allocatable, requested
+from ebbtide.sim.actors.amounts import Amounts, requested
 from ebbtide.sim.actors.predicates import Room, View, refusals
 from ebbtide.vocabulary import MIRROR_POD_ANNOTATION, TO_BE_DELETED_TAINT_KEY
 
@@ -20,7 +20,7 @@ def needed_for(room: Room, around: View) -> str:
     """Why the node has to stay; empty when its pods would find room on the others."""
     if _annotation(room.node, _DISABLED_ANNOTATION) == "true":
         return "scale-down is disabled on it"
-    to_move = [pod for pod in room.pods if not _goes_with_node(pod)]
+    to_move = [pod for pod in room.pods if not goes_with_node(pod) and "deletionTimestamp" not in pod["metadata"]]
     if _utilization(room, to_move) >= BUSY_FROM:
         return "it is in use"
     held = next((pod for pod in to_move if not _may_be_moved(pod)), None)
@@ -35,8 +35,15 @@ def is_leaving(node: Raw) -> bool:
     return any(taint["key"] == TO_BE_DELETED_TAINT_KEY for taint in taints)
 
 
+def goes_with_node(pod: Raw) -> bool:
+    """Whether the pod belongs to the node, not to a workload: a daemon or a static pod."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    of_daemon_set = any(owner.get("controller") and owner["kind"] == "DaemonSet" for owner in owners)
+    return of_daemon_set or bool(_annotation(pod, MIRROR_POD_ANNOTATION))
+
+
 def _without_a_place(room: Room, pods: list[Raw], around: View) -> str:
-    others = View(tuple(each for each in around.rooms if each.name != room.name), around.claims, around.volumes)
+    others = around.without({room.name})
     for pod in pods:
         place = next((each.name for each in others.rooms if not refusals(pod, each, others)), None)
         if place is None:
@@ -46,16 +53,10 @@ def _without_a_place(room: Room, pods: list[Raw], around: View) -> str:
 
 
 def _utilization(room: Room, pods: list[Raw]) -> float:
-    offered, asked = allocatable(room.node), Amounts()
+    offered, asked = room.offered, Amounts()
     for pod in pods:
         asked += requested(pod)
     return max(asked.cpu / max(offered.cpu, 1), asked.memory / max(offered.memory, 1))
-
-
-def _goes_with_node(pod: Raw) -> bool:
-    owners = pod["metadata"].get("ownerReferences") or ()
-    of_daemon_set = any(owner.get("controller") and owner["kind"] == "DaemonSet" for owner in owners)
-    return of_daemon_set or bool(_annotation(pod, MIRROR_POD_ANNOTATION)) or "deletionTimestamp" in pod["metadata"]
 
 
 def _may_be_moved(pod: Raw) -> bool:

@@ -146,7 +146,7 @@ def empty_room(template: Template, suffix: str) -> Room:
     name = f"{metadata['name']}-{suffix}"
     labels = {**metadata["labels"], _HOSTNAME: name}
     node = {**template.node, "metadata": {**metadata, "name": name, "labels": labels}}
-    return View((), {}, {}).extended([node]).rooms[0]
+    return Room.empty(node)
 
 
 def _is_passing(key: str) -> bool:
