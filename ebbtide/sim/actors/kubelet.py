@@ -11,7 +11,7 @@ from enum import Enum
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any, Final, Never
 
-from ebbtide.sim.actors.predicates import finished
+from ebbtide.sim.actors.predicates import finished, taints_of, toleration
 from ebbtide.sim.actors.reaction import react, soonest
 from ebbtide.sim.deletion import Deletion
 from ebbtide.sim.kinds import NODES, PODS
@@ -42,6 +42,7 @@ class Stage(Enum):
     STOPPING = "stopping"
     ORPHANED = "orphaned"
     BEATING = "beating"
+    EXPELLED = "expelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Timings:
     `joining`: a new node, until it is Ready. `starting`: a bound pod, until it is Running, `warming`: then, until it is
     Ready. `stopping`: a deleted pod, until it is gone, at most its grace period. `orphaned`: a pod whose node is gone
     (the pod garbage collector's quarantine is 40 s). `beating`: between heartbeats of a Ready node, None for none.
+    How long a pod stays on a node with a NoExecute taint is the pod's own affair (`tolerated_for`).
     """
 
     joining: float = 20.0
@@ -84,6 +86,20 @@ def pod_stage(pod: Raw, node: Raw | None) -> Stage | None:
     if (pod.get("status") or {}).get("phase") != "Running":
         return Stage.STARTING
     return None if is_ready(pod) else Stage.WARMING
+
+
+def tolerated_for(pod: Raw, node: Raw) -> float | None:
+    """Seconds that the node's NoExecute taints leave the pod there: 0 for one that it does not tolerate, None for ever.
+
+    As the taint eviction controller counts: of the tolerations that cover a taint the shortest `tolerationSeconds`.
+    """
+    left: list[float] = []
+    for taint in taints_of(node):
+        if taint.effect == "NoExecute":
+            covering = [each for each in pod["spec"].get("tolerations") or () if toleration(each).covers(taint)]
+            limits = [max(float(each["tolerationSeconds"]), 0.0) for each in covering if "tolerationSeconds" in each]
+            left += limits if covering else [0.0]
+    return min(left, default=None)
 
 
 def node_stage(node: Raw) -> Stage | None:
@@ -139,42 +155,45 @@ class Kubelet:
         self._storage = storage
         self._timings = timings
         self._addresses = _endless(pod_network)
-        # When each object was first seen in its present stage, by uid; loop time.
-        self._since: dict[str, tuple[Stage, float]] = {}
+        # When each object (by uid) was first seen in a stage that it is still in; loop time.
+        self._since: dict[tuple[str, Stage], float] = {}
 
     async def run(self) -> Never:
         await react(self._storage, self.step, NODES, PODS)
 
     def step(self) -> float | None:
         """Does what is due; returns the seconds until the next is."""
-        seen: set[str] = set()
+        before, self._since = self._since, {}
         waits: list[float | None] = []
         for node in list(self._storage.scan(NODES)):
-            waits.append(self._advance(node, node_stage(node.body), seen))
+            stage = node_stage(node.body)
+            waits.append(self._advance(node, stage, self._duration(stage, node.body), before))
             self._taint(node.name)
         for pod in list(self._storage.scan(PODS)):
             host = self._storage.peek(NODES, pod.body["spec"].get("nodeName") or "")
-            waits.append(self._advance(pod, pod_stage(pod.body, host.body if host else None), seen))
-        self._since = {uid: since for uid, since in self._since.items() if uid in seen}
+            stage = pod_stage(pod.body, host.body if host else None)
+            waits.append(self._advance(pod, stage, self._duration(stage, pod.body), before))
+            if host is not None and not pod.deleting:
+                waits.append(self._advance(pod, Stage.EXPELLED, tolerated_for(pod.body, host.body), before))
         return soonest(*waits)
 
-    def _advance(self, thing: Stored, stage: Stage | None, seen: set[str]) -> float | None:
-        if stage is None:
+    def _duration(self, stage: Stage | None, thing: Raw) -> float | None:
+        return None if stage is None else self._timings.of(stage, thing)
+
+    def _advance(
+        self, thing: Stored, stage: Stage | None, lasts: float | None, before: Mapping[tuple[str, Stage], float]
+    ) -> float | None:
+        """Finishes the stage when it is over; else remembers since when it lasts and returns what is left of it."""
+        if stage is None or lasts is None:
             return None
-        lasts = self._timings.of(stage, thing.body)
-        if lasts is None:
-            return None
-        seen.add(thing.uid)
         now = self._storage.clock.monotonic()
-        since = self._since.get(thing.uid)
-        if since is None or since[0] is not stage:
-            since = self._since[thing.uid] = (stage, now)
-        left = since[1] + lasts - now
+        since = before.get((thing.uid, stage), now)
+        left = since + lasts - now
         if left > _EARLY:
+            self._since[thing.uid, stage] = since
             return left
-        del self._since[thing.uid]
         self._finish(thing, stage)
-        return None if stage is not Stage.BEATING else lasts
+        return lasts if stage is Stage.BEATING else None
 
     def _finish(self, thing: Stored, stage: Stage) -> None:
         match stage:
@@ -188,6 +207,8 @@ class Kubelet:
                 self._change_pod(thing, self._warmed)
             case Stage.STOPPING | Stage.ORPHANED:
                 self._remove(thing)
+            case Stage.EXPELLED:
+                self._storage.delete(PODS, thing.name, thing.namespace, Deletion(uid=thing.uid))
 
     def _taint(self, node: str) -> None:
         body = self._storage.find(NODES, node).body

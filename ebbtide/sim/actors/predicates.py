@@ -143,7 +143,13 @@ def taints_of(node: Raw) -> tuple[Taint, ...]:
 
 
 def tolerates(pod: Raw, taint: Taint) -> bool:
-    return any(toleration.covers(taint) for toleration in _tolerations(pod))
+    return any(toleration(each).covers(taint) for each in pod["spec"].get("tolerations") or ())
+
+
+def toleration(raw: Raw) -> Toleration:
+    """One entry of `spec.tolerations`."""
+    key, operator = raw.get("key") or "", raw.get("operator") or "Equal"
+    return Toleration(key, operator, raw.get("value") or "", raw.get("effect") or "")
 
 
 def on_selected_nodes(pod: Raw, node: Raw) -> bool:
@@ -297,13 +303,6 @@ def _required_terms(pod: Raw, kind: str) -> tuple[Raw, ...]:
 
 def _affinity(pod: Raw, kind: str) -> Raw:
     return (pod["spec"].get("affinity") or {}).get(kind) or {}
-
-
-def _tolerations(pod: Raw) -> Iterator[Toleration]:
-    for each in pod["spec"].get("tolerations") or ():
-        yield Toleration(
-            each.get("key") or "", each.get("operator") or "Equal", each.get("value") or "", each.get("effect") or ""
-        )
 
 
 def _wary(rooms: Iterable[Room]) -> tuple[tuple[Mapping[str, str], Raw], ...]:

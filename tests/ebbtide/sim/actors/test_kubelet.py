@@ -10,6 +10,7 @@ from ebbtide.sim.actors.kubelet import (
     lifecycle_taints,
     node_stage,
     pod_stage,
+    tolerated_for,
     with_conditions,
 )
 from ebbtide.sim.stored import Object
@@ -52,6 +53,37 @@ def test_a_pod_stops_no_later_than_its_grace_period_ends() -> None:
 def test_an_annotation_sets_the_time_of_one_object() -> None:
     slow = deleting(pod("p", "a1", annotations={"sim.ebbtide/stopping": "600"}), grace=900)
     assert Timings().of(Stage.STOPPING, slow) == 600
+
+
+def tolerating(*tolerations: Object) -> Object:
+    return pod("p", "a1", tolerations=list(tolerations))
+
+
+GO = taint("go", effect="NoExecute")
+
+
+@pytest.mark.parametrize(
+    ("thing", "taints", "seconds"),
+    [
+        pytest.param(pod("p", "a1"), [], None, id="no taint"),
+        pytest.param(pod("p", "a1"), [taint("x")], None, id="NoSchedule leaves who is there"),
+        pytest.param(pod("p", "a1"), [GO], 0, id="not tolerated"),
+        pytest.param(tolerating({"key": "go", "operator": "Exists"}), [GO], None, id="tolerated for ever"),
+        pytest.param(
+            tolerating({"key": "go", "operator": "Exists", "tolerationSeconds": 30}), [GO], 30, id="for a while"
+        ),
+        pytest.param(
+            tolerating({"key": "go", "operator": "Exists"}),
+            [GO, taint("now", effect="NoExecute")],
+            0,
+            id="one of two is not",
+        ),
+    ],
+)
+def test_a_pod_leaves_a_node_whose_taint_drives_it_out(
+    thing: Object, taints: list[Object], seconds: float | None
+) -> None:
+    assert tolerated_for(thing, node("a1", *taints)) == seconds
 
 
 def unknown(name: str, *taints: Object) -> Object:

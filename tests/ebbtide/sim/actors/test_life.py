@@ -1,9 +1,11 @@
 """Everything together on simulated time: what a cluster does by itself around a blocked zone."""
 
 import asyncio
+from dataclasses import replace
 
 from ebbtide.sim.actors.autoscaler import Policy, Removal
 from ebbtide.sim.actors.cloud import Delivery
+from ebbtide.sim.actors.growth import Expander
 from ebbtide.sim.deletion import Deletion
 from ebbtide.sim.kinds import (
     DEPLOYMENTS,
@@ -11,13 +13,17 @@ from ebbtide.sim.kinds import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     STATEFUL_SETS,
 )
+from ebbtide.sim.stored import Object
 from ebbtide.sim.time import simulate
 from ebbtide.vocabulary import SIGNAL_TAINT_KEY
-from tests.ebbtide.sim.actors.things import P, deployment, stateful_set
-from tests.ebbtide.sim.actors.world import World, world
+from tests.ebbtide.sim.actors.things import P, deployment, stateful_set, taint
+from tests.ebbtide.sim.actors.world import TIMINGS, World, world
+
+BEATING = replace(TIMINGS, beating=10)
 
 
 def test_a_database_spreads_over_two_zones_and_keeps_its_volumes() -> None:
@@ -89,10 +95,10 @@ def test_a_pod_with_a_zonal_volume_cannot_follow() -> None:
     simulate(story())
 
 
-async def _crowded(life: World) -> None:
+async def _crowded(life: World, within: float = 600) -> None:
     """More pods than the present nodes take."""
     life.storage.create(DEPLOYMENTS, deployment(4, cpu="3"))
-    await life.settled(4)
+    await life.until(lambda: sum(pod.startswith("web") for pod in life.zones()) == 4, within)
 
 
 def test_the_other_zone_grows_when_one_is_fully_tainted() -> None:
@@ -227,19 +233,65 @@ def test_nodes_that_nobody_needs_are_marked_and_removed_down_to_the_least() -> N
     simulate(story())
 
 
-def test_without_spot_capacity_the_autoscaler_turns_to_another_group() -> None:
+def test_a_node_is_drained_within_the_budget_before_it_is_removed() -> None:
+    """Two lightly used nodes become one; a budget without room holds the pods where they are."""
+
     async def story() -> None:
-        async with world(sizes={"a": 1, "b": 1}) as life:
-            life.cloud.exhaust("g-a")
-            await _crowded_within_an_hour(life)
-            assert "g-b" in life.growths()
+        async with world(sizes={"a": 2}, policy=Policy(unneeded_for=120)) as life:
+            budget = {
+                "metadata": {"name": "web", "namespace": "default"},
+                "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
+            }
+            life.storage.create(POD_DISRUPTION_BUDGETS, budget)
+            life.storage.create(DEPLOYMENTS, deployment(2))
+            await life.settled(2)
+            settled = set(life.zones())
+            await asyncio.sleep(1800)
+            assert set(life.zones()) == settled
+            assert len(life.nodes("a")) == 2
+            life.storage.delete(POD_DISRUPTION_BUDGETS, "web", "default")
+            await life.until(lambda: len(life.nodes("a")) == 1, within=1800)
+            await life.settled(2)
 
     simulate(story())
 
 
-async def _crowded_within_an_hour(life: World) -> None:
-    life.storage.create(DEPLOYMENTS, deployment(4, cpu="3"))
-    await life.until(lambda: len(life.zones()) == 4, within=3600)
+def test_a_pod_is_driven_out_by_a_taint_that_it_does_not_tolerate() -> None:
+    async def story() -> None:
+        async with world(sizes={"a": 1, "b": 1}) as life:
+            life.storage.create(DEPLOYMENTS, deployment(2))
+            await life.settled(2)
+            life.change(life.nodes("a")[0], taint("go", effect="NoExecute"))
+            await life.until(lambda: list(life.zones().values()) == ["b", "b"])
+
+    simulate(story())
+
+
+def test_heartbeats_touch_the_nodes_status_only() -> None:
+    """Each beat is one write per node, and nobody else reacts to it."""
+
+    async def story() -> None:
+        async with world(sizes={"a": 1}, policy=Policy(removes_nodes=False), timings=BEATING) as life:
+            [name] = life.nodes("a")
+            before, version = life.storage.get(NODES, name), life.storage.version
+            await asyncio.sleep(100)
+            after = life.storage.get(NODES, name)
+            assert life.storage.version - version in {9, 10, 11}
+            assert after["spec"] == before["spec"]
+            ready = next(each for each in after["status"]["conditions"] if each["type"] == "Ready")
+            assert ready["lastTransitionTime"] < ready["lastHeartbeatTime"]
+
+    simulate(story())
+
+
+def test_without_spot_capacity_the_autoscaler_turns_to_another_group() -> None:
+    async def story() -> None:
+        async with world(sizes={"a": 1, "b": 1}) as life:
+            life.cloud.exhaust("g-a")
+            await _crowded(life, within=3600)
+            assert "g-b" in life.growths()
+
+    simulate(story())
 
 
 def test_a_finalizer_outlasts_the_pod_that_it_holds() -> None:
@@ -289,3 +341,15 @@ def test_a_deleted_namespace_takes_everything_in_it_along() -> None:
             assert not list(life.storage.scan(PODS))
 
     simulate(story())
+
+
+def test_the_same_story_gives_the_same_cluster() -> None:
+    """Names, places, times and the autoscaler's choices repeat exactly."""
+
+    async def story() -> tuple[list[Object], list[str]]:
+        async with world(sizes={"a": 1, "b": 1}, policy=Policy(expander=Expander.RANDOM)) as life:
+            life.storage.create(STATEFUL_SETS, stateful_set(3, claims=["data"], cpu="2"))
+            await _crowded(life)
+            return life.storage.list(PODS), [str(entry) for entry in life.autoscaler.diary]
+
+    assert simulate(story()) == simulate(story())

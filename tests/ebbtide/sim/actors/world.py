@@ -82,7 +82,7 @@ class World:
 
 @asynccontextmanager
 async def world(
-    *, sizes: dict[str, int], policy: Policy = POLICY, delivery: Delivery = DELIVERY
+    *, sizes: dict[str, int], policy: Policy = POLICY, delivery: Delivery = DELIVERY, timings: Timings = TIMINGS
 ) -> AsyncIterator[World]:
     """Zones with so many nodes of group `g`, all Ready for over a minute."""
     clock = SimulatedClock(asyncio.get_running_loop())
@@ -90,13 +90,13 @@ async def world(
     storage.create(NAMESPACES, {"metadata": {"name": "default"}})
     cloud = Cloud(storage, [group(zone) for zone in sizes], rng, delivery)
     autoscaler = Autoscaler(storage, cloud, rng, policy)
-    actors: list[Actor] = [Kubelet(storage, TIMINGS), Scheduler(storage, rng), Binder(storage)]
+    actors: list[Actor] = [Kubelet(storage, timings), Scheduler(storage, rng), Binder(storage)]
     actors += [Workloads(storage), Collector(storage), autoscaler]
     for zone, size in sizes.items():
         cloud.order(f"g-{zone}", size)
     async with asyncio.TaskGroup() as running:
         held = [running.create_task(actor.run()) for actor in actors]
-        await asyncio.sleep(delivery.delay + delivery.labels_after + TIMINGS.joining + 65)
+        await asyncio.sleep(delivery.delay + delivery.labels_after + timings.joining + 65)
         yield World(storage, cloud, autoscaler, Spot(storage, cloud))
         for task in held:
             task.cancel()
