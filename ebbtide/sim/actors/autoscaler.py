@@ -16,7 +16,7 @@ from ebbtide.sim import budgets
 from ebbtide.sim.actors.cloud import Cloud
 from ebbtide.sim.actors.growth import Candidate, Expander, Growth, decide, still_waiting
 from ebbtide.sim.actors.kubelet import condition, is_ready
-from ebbtide.sim.actors.predicates import Room, View
+from ebbtide.sim.actors.rooms import Room, View
 from ebbtide.sim.actors.scheduler import current_view, is_pending
 from ebbtide.sim.actors.shrinkage import goes_with_node, is_leaving, needed_for
 from ebbtide.sim.actors.templates import NodeGroup, Template, template_for

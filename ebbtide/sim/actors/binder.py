@@ -7,8 +7,8 @@ cloud, and as the protection that keeps a claim while a pod uses it.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Never
 
-from ebbtide.sim.actors.predicates import claim_names, finished
 from ebbtide.sim.actors.reaction import react
+from ebbtide.sim.actors.rooms import claim_names, finished
 from ebbtide.sim.actors.scheduler import SELECTED_NODE_ANNOTATION
 from ebbtide.sim.kinds import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from ebbtide.sim.storage import Change, Storage, Write

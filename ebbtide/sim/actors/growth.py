@@ -7,7 +7,8 @@ from random import Random
 from typing import Any
 
 from ebbtide.sim.actors.amounts import allocatable, requested
-from ebbtide.sim.actors.predicates import View, refusals
+from ebbtide.sim.actors.predicates import refusals
+from ebbtide.sim.actors.rooms import View
 from ebbtide.sim.actors.templates import NodeGroup, Template, empty_room, refuses
 
 Raw = Mapping[str, Any]

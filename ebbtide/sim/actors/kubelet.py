@@ -11,8 +11,9 @@ from enum import Enum
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any, Final, Never
 
-from ebbtide.sim.actors.predicates import finished, taints_of, toleration
+from ebbtide.sim.actors.predicates import taints_of, toleration
 from ebbtide.sim.actors.reaction import react, soonest
+from ebbtide.sim.actors.rooms import finished
 from ebbtide.sim.deletion import Deletion
 from ebbtide.sim.kinds import NODES, PODS
 from ebbtide.sim.storage import Change, Storage, Write

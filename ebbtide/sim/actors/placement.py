@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from ebbtide.sim.actors.amounts import requested
 from ebbtide.sim.actors.node_selectors import term_admits
-from ebbtide.sim.actors.predicates import Room, View, domain_counts, missing_claim, refusals
+from ebbtide.sim.actors.predicates import domain_counts, missing_claim, refusals
+from ebbtide.sim.actors.rooms import Room, View
 from ebbtide.vocabulary import ZONE_LABEL
 
 Raw = Mapping[str, Any]

@@ -5,13 +5,13 @@ together with what stands on it, never a name. Order and wording follow kube-sch
 reasons of the first filter that refuses it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from ebbtide.model import Taint, Toleration
-from ebbtide.sim.actors.amounts import Amounts, allocatable, requested
+from ebbtide.sim.actors.amounts import requested
 from ebbtide.sim.actors.node_selectors import admits
+from ebbtide.sim.actors.rooms import Room, View, affinity_of, claim_names, required_terms
 from ebbtide.sim.selectors import matches
 
 Raw = Mapping[str, Any]
@@ -29,85 +29,9 @@ POD_AFFINITY: Final = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
 EXISTING_ANTI_AFFINITY: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
 
-_FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _KEEPS_AWAY: Final = frozenset({"NoSchedule", "NoExecute"})
 # A cordoned node counts as carrying this taint, so that pods tolerating it still land there.
 _CORDON: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """A node, what it offers, the unfinished pods on it, and what they leave free."""
-
-    node: Raw
-    offered: Amounts
-    pods: tuple[Raw, ...]
-    free: Amounts
-
-    @classmethod
-    def empty(cls, node: Raw) -> "Room":
-        offered = allocatable(node)
-        return cls(node, offered, (), offered)
-
-    @property
-    def name(self) -> str:
-        return str(self.node["metadata"]["name"])
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        return self.node["metadata"].get("labels") or {}
-
-    def with_pod(self, pod: Raw) -> "Room":
-        return replace(self, pods=(*self.pods, pod), free=self.free - requested(pod))
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """All that placing a pod depends on. Claims are keyed by (namespace, name), volumes by name.
-
-    `wary` are the standing pods with required anti-affinity, each with its node's labels: few or none, but every
-    placement has to ask them.
-    """
-
-    rooms: tuple[Room, ...]
-    claims: Mapping[tuple[str, str], Raw]
-    volumes: Mapping[str, Raw]
-    wary: tuple[tuple[Mapping[str, str], Raw], ...]
-
-    def placed(self, pod: Raw, node: str) -> "View":
-        """The view with the pod standing on that node."""
-        rooms = tuple(room.with_pod(pod) if room.name == node else room for room in self.rooms)
-        wary = [(room.labels, pod) for room in rooms if room.name == node and _required_terms(pod, "podAntiAffinity")]
-        return replace(self, rooms=rooms, wary=(*self.wary, *wary))
-
-    def extended(self, nodes: Iterable[Raw]) -> "View":
-        """The view with further, empty nodes."""
-        return replace(self, rooms=(*self.rooms, *map(Room.empty, nodes)))
-
-    def without(self, names: Collection[str]) -> "View":
-        """The view without these nodes and what stands on them."""
-        rooms = tuple(room for room in self.rooms if room.name not in names)
-        return replace(self, rooms=rooms, wary=_wary(rooms))
-
-
-def view(nodes: Iterable[Raw], pods: Iterable[Raw], claims: Iterable[Raw] = (), volumes: Iterable[Raw] = ()) -> View:
-    """The view of these objects; nodes keep their order."""
-    standing: dict[str, list[Raw]] = {}
-    for pod in pods:
-        name = pod["spec"].get("nodeName")
-        if name and not finished(pod):
-            standing.setdefault(name, []).append(pod)
-    rooms = tuple(_room(node, standing.get(node["metadata"]["name"], ())) for node in nodes)
-    return View(
-        rooms=rooms,
-        claims={(claim["metadata"]["namespace"], claim["metadata"]["name"]): claim for claim in claims},
-        volumes={volume["metadata"]["name"]: volume for volume in volumes},
-        wary=_wary(rooms),
-    )
-
-
-def finished(pod: Raw) -> bool:
-    return (pod.get("status") or {}).get("phase") in _FINISHED
 
 
 def refusals(pod: Raw, room: Room, around: View) -> tuple[str, ...]:
@@ -128,13 +52,6 @@ def missing_claim(pod: Raw, around: View) -> str:
         if claim["metadata"].get("deletionTimestamp"):
             return f'persistentvolumeclaim "{name}" is being deleted'
     return ""
-
-
-def claim_names(pod: Raw) -> Iterator[str]:
-    for volume in pod["spec"].get("volumes") or ():
-        source = volume.get("persistentVolumeClaim")
-        if source:
-            yield source["claimName"]
 
 
 def taints_of(node: Raw) -> tuple[Taint, ...]:
@@ -158,7 +75,7 @@ def on_selected_nodes(pod: Raw, node: Raw) -> bool:
     labels = node["metadata"].get("labels") or {}
     if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return False
-    required = _affinity(pod, "nodeAffinity").get("requiredDuringSchedulingIgnoredDuringExecution")
+    required = affinity_of(pod, "nodeAffinity").get("requiredDuringSchedulingIgnoredDuringExecution")
     return required is None or admits(required, node)
 
 
@@ -232,9 +149,9 @@ def _unevenly_spread(pod: Raw, room: Room, around: View) -> Iterator[str]:
 
 
 def _wrong_company(pod: Raw, room: Room, around: View) -> Iterator[str]:
-    if any(not _has_company(term, pod, room, around) for term in _required_terms(pod, "podAffinity")):
+    if any(not _has_company(term, pod, room, around) for term in required_terms(pod, "podAffinity")):
         yield POD_AFFINITY
-    elif any(_meets(term, pod, room, around) for term in _required_terms(pod, "podAntiAffinity")):
+    elif any(_meets(term, pod, room, around) for term in required_terms(pod, "podAntiAffinity")):
         yield ANTI_AFFINITY
     elif _unwanted_by_others(pod, room, around):
         yield EXISTING_ANTI_AFFINITY
@@ -266,7 +183,7 @@ def _meets(term: Raw, pod: Raw, room: Room, around: View) -> bool:
 
 def _unwanted_by_others(pod: Raw, room: Room, around: View) -> bool:
     for labels, other in around.wary:
-        for term in _required_terms(other, "podAntiAffinity"):
+        for term in required_terms(other, "podAntiAffinity"):
             key = term["topologyKey"]
             same_domain = key in room.labels and labels.get(key) == room.labels[key]
             if same_domain and _selected(term, other, pod):
@@ -295,23 +212,3 @@ def _counts_for(constraint: Raw, pod: Raw, other: Raw) -> bool:
     if metadata["namespace"] != pod["metadata"]["namespace"] or metadata.get("deletionTimestamp"):
         return False
     return matches(constraint.get("labelSelector"), metadata.get("labels") or {})
-
-
-def _required_terms(pod: Raw, kind: str) -> tuple[Raw, ...]:
-    return tuple(_affinity(pod, kind).get("requiredDuringSchedulingIgnoredDuringExecution") or ())
-
-
-def _affinity(pod: Raw, kind: str) -> Raw:
-    return (pod["spec"].get("affinity") or {}).get(kind) or {}
-
-
-def _wary(rooms: Iterable[Room]) -> tuple[tuple[Mapping[str, str], Raw], ...]:
-    standing = ((room.labels, pod) for room in rooms for pod in room.pods)
-    return tuple((labels, pod) for labels, pod in standing if _required_terms(pod, "podAntiAffinity"))
-
-
-def _room(node: Raw, pods: Iterable[Raw]) -> Room:
-    room = Room.empty(node)
-    for pod in pods:
-        room = room.with_pod(pod)
-    return room

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from ebbtide.sim.actors.kubelet import is_ready
-from ebbtide.sim.actors.predicates import finished
+from ebbtide.sim.actors.rooms import finished
 from ebbtide.sim.kinds import Kind
 from ebbtide.sim.storage import NAME_LETTERS
 from ebbtide.sim.stored import Object

@@ -5,8 +5,8 @@ from random import Random
 from typing import Any, Final, Never
 
 from ebbtide.sim.actors.placement import Placement, place
-from ebbtide.sim.actors.predicates import View, claim_names, finished, view
 from ebbtide.sim.actors.reaction import react
+from ebbtide.sim.actors.rooms import View, claim_names, finished, view
 from ebbtide.sim.kinds import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from ebbtide.sim.storage import Storage, Write
 from ebbtide.sim.stored import Object

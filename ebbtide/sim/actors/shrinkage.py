@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ebbtide.sim.actors.amounts import Amounts, requested
-from ebbtide.sim.actors.predicates import Room, View, refusals
+from ebbtide.sim.actors.predicates import refusals
+from ebbtide.sim.actors.rooms import Room, View
 from ebbtide.vocabulary import MIRROR_POD_ANNOTATION, TO_BE_DELETED_TAINT_KEY
 
 Raw = Mapping[str, Any]

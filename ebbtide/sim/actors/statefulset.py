@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import orjson
 
-from ebbtide.sim.actors.predicates import finished
 from ebbtide.sim.actors.replication import (
     Plan,
     is_healthy,
@@ -20,6 +19,7 @@ from ebbtide.sim.actors.replication import (
     replicas_of,
     template_hash,
 )
+from ebbtide.sim.actors.rooms import finished
 from ebbtide.sim.kinds import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS, Kind
 from ebbtide.sim.stored import Object
 

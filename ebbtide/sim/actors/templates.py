@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from ebbtide import vocabulary
 from ebbtide.model import parse_time
-from ebbtide.sim.actors.predicates import Room, View, refusals
+from ebbtide.sim.actors.predicates import refusals
+from ebbtide.sim.actors.rooms import Room, View
 
 Raw = Mapping[str, Any]
 

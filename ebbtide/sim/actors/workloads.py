@@ -9,7 +9,7 @@ from ebbtide.sim.actors.reaction import react
 from ebbtide.sim.actors.replication import Plan, controller_uid
 from ebbtide.sim.deletion import Deletion
 from ebbtide.sim.kinds import DEPLOYMENTS, PERSISTENT_VOLUME_CLAIMS, PODS, REPLICA_SETS, STATEFUL_SETS, Kind
-from ebbtide.sim.refusals import Conflict, Forbidden
+from ebbtide.sim.refusals import Refusal
 from ebbtide.sim.storage import Storage, Write
 from ebbtide.sim.stored import Object, Stored
 
@@ -69,10 +69,10 @@ class Workloads:
         self._storage.modify(workload.kind, workload.name, workload.namespace, _with_status(plan.status), _STATUS)
 
     def _created(self, kind: Kind, body: Object) -> bool:
-        """Whether the object could be made; not so while its name is taken or its namespace is going."""
+        """Whether the object could be made: its name may be taken, its namespace going, its template unusable."""
         try:
             self._storage.create(kind, body, _WRITES)
-        except (Conflict, Forbidden):
+        except Refusal:
             return False
         return True
 

@@ -1,7 +1,7 @@
 from random import Random
 
 from ebbtide.sim.actors.growth import Candidate, Expander, Growth, decide, still_waiting
-from ebbtide.sim.actors.predicates import view
+from ebbtide.sim.actors.rooms import view
 from ebbtide.sim.actors.templates import NodeGroup, Template, copied, template_for
 from ebbtide.sim.stored import Object
 from tests.ebbtide.sim.actors.things import HOSTNAME, NOW, P, group, node, pod

@@ -3,7 +3,7 @@ from random import Random
 import pytest
 
 from ebbtide.sim.actors.placement import Placement, place
-from ebbtide.sim.actors.predicates import view
+from ebbtide.sim.actors.rooms import view
 from ebbtide.sim.stored import Object
 from ebbtide.vocabulary import ZONE_LABEL
 from tests.ebbtide.sim.actors.things import P, node, owner, pod

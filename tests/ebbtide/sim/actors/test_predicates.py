@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from ebbtide.sim.actors import predicates
-from ebbtide.sim.actors.predicates import missing_claim, refusals, view
+from ebbtide.sim.actors.predicates import missing_claim, refusals
+from ebbtide.sim.actors.rooms import view
 from ebbtide.sim.stored import Object
 from ebbtide.vocabulary import PREVENT_TAINT_KEY, ZONE_LABEL
 from tests.ebbtide.sim.actors.things import HOSTNAME, P, deleting, node, pod, taint

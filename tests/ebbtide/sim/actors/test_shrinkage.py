@@ -1,6 +1,6 @@
 import pytest
 
-from ebbtide.sim.actors.predicates import view
+from ebbtide.sim.actors.rooms import view
 from ebbtide.sim.actors.shrinkage import is_leaving, needed_for
 from ebbtide.sim.stored import Object
 from ebbtide.vocabulary import TO_BE_DELETED_TAINT_KEY

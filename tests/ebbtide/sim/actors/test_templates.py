@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.model import format_time
 from ebbtide.sim.actors import predicates
-from ebbtide.sim.actors.predicates import view
+from ebbtide.sim.actors.rooms import view
 from ebbtide.sim.actors.templates import Template, copied, ready_since, refuses, template_for
 from ebbtide.sim.stored import Object
 from ebbtide.vocabulary import TO_BE_DELETED_TAINT_KEY
