@@ -5,42 +5,18 @@ A part of k8s.io/kubernetes `pkg/apis/*/validation`: what ebbtide writes or reli
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
-import orjson
-
-from ebbtide.sim import kinds
+from ebbtide.sim import event_rules, kinds
 from ebbtide.sim.kinds import Kind
 from ebbtide.sim.refusals import Invalid, field_problem, required
 from ebbtide.sim.stored import Object, Stored
+from ebbtide.sim.syntax import Problem, invalid_value, label_value, object_name, qualified_name, shown
 
-Problem = dict[str, str]
-
-_SUBDOMAIN_PATTERN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_SUBDOMAIN: Final = re.compile(_SUBDOMAIN_PATTERN)
-_SUBDOMAIN_WORDS: Final = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
-    f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN_PATTERN}')"
-)
-_VALUE_PATTERN: Final = r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?"
-_VALUE: Final = re.compile(_VALUE_PATTERN)
-_VALUE_WORDS: Final = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    f"'{_VALUE_PATTERN}')"
-)
-_NAME_PATTERN: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_NAME: Final = re.compile(_NAME_PATTERN)
-_NAME_WORDS: Final = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    f"character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME_PATTERN}')"
-)
 _PERCENT_WORDS: Final = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
     "validation is '[0-9]+%')"
 )
-_MAX_NAME: Final = 253
-_MAX_LABEL: Final = 63
 _EFFECTS: Final = ("NoExecute", "NoSchedule", "PreferNoSchedule")
 _POD_MUTABLE: Final = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
@@ -72,15 +48,6 @@ def check_changed(before: Stored, body: Object, subresource: str) -> None:
     _refuse(before.kind, before.name, problems)
 
 
-def invalid_value(field: str, value: Any, detail: str) -> Problem:
-    """The cause for a value that is not acceptable; the value is shown as Go prints it."""
-    return field_problem(field, f"Invalid value: {_shown(value)}: {detail}")
-
-
-def _shown(value: Any) -> str:
-    return orjson.dumps(value).decode()
-
-
 def _refuse(kind: Kind, name: str, problems: list[Problem]) -> None:
     if problems:
         raise Invalid.of(kind, name, *problems)
@@ -93,34 +60,13 @@ def _metadata(metadata: Object) -> Iterator[Problem]:
     name = metadata.get("name", "")
     if not name:
         yield required("metadata.name", "name or generateName is required")
-    elif len(name) > _MAX_NAME:
-        yield invalid_value("metadata.name", name, f"must be no more than {_MAX_NAME} characters")
-    elif not _SUBDOMAIN.fullmatch(name):
-        yield invalid_value("metadata.name", name, _SUBDOMAIN_WORDS)
+    else:
+        yield from object_name("metadata.name", name)
     for key, value in metadata.get("labels", {}).items():
-        yield from _qualified_name("metadata.labels", key)
-        yield from _label_value("metadata.labels", value)
+        yield from qualified_name("metadata.labels", key)
+        yield from label_value("metadata.labels", value)
     for key in metadata.get("annotations", {}):
-        yield from _qualified_name("metadata.annotations", key.lower())
-
-
-def _qualified_name(field: str, key: str) -> Iterator[Problem]:
-    prefix, _, name = key.rpartition("/")
-    if "/" in key and not _SUBDOMAIN.fullmatch(prefix):
-        yield invalid_value(field, key, f"prefix part {_SUBDOMAIN_WORDS}")
-    if not name:
-        yield invalid_value(field, key, f"name part must be non-empty; {_NAME_WORDS}")
-    elif len(name) > _MAX_LABEL:
-        yield invalid_value(field, key, f"name part must be no more than {_MAX_LABEL} characters")
-    elif not _NAME.fullmatch(name):
-        yield invalid_value(field, key, _NAME_WORDS)
-
-
-def _label_value(field: str, value: str) -> Iterator[Problem]:
-    if len(value) > _MAX_LABEL:
-        yield invalid_value(field, value, f"must be no more than {_MAX_LABEL} characters")
-    if not _VALUE.fullmatch(value):
-        yield invalid_value(field, value, _VALUE_WORDS)
+        yield from qualified_name("metadata.annotations", key.lower())
 
 
 # --- content --------------------------------------------------------------------------------------------------
@@ -135,8 +81,8 @@ def _node(body: Object) -> Iterator[Problem]:
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(body["spec"].get("taints", ())):
         field, key, effect = f"spec.taints[{index}]", taint.get("key", ""), taint.get("effect", "")
-        yield from _qualified_name(f"{field}.key", key)
-        yield from _label_value(f"{field}.value", taint.get("value", ""))
+        yield from qualified_name(f"{field}.key", key)
+        yield from label_value(f"{field}.value", taint.get("value", ""))
         if not effect:
             yield required(f"{field}.effect")
         elif effect not in _EFFECTS:
@@ -144,7 +90,7 @@ def _node(body: Object) -> Iterator[Problem]:
             message = f'Unsupported value: "{effect}": supported values: {listed}'
             yield field_problem(f"{field}.effect", message, "FieldValueNotSupported")
         if (key, effect) in seen:
-            text = f"Duplicate value: {_shown(taint)}: taints must be unique by key and effect pair"
+            text = f"Duplicate value: {shown(taint)}: taints must be unique by key and effect pair"
             yield field_problem(field, text, "FieldValueDuplicate")
         seen.add((key, effect))
 
@@ -232,6 +178,8 @@ _CHECKS: Final[dict[Kind, Callable[[Object], Iterable[Problem]]]] = {
     kinds.DAEMON_SETS: _workload,
     kinds.POD_DISRUPTION_BUDGETS: _budget,
     kinds.LEASES: _lease,
+    kinds.CORE_EVENTS: event_rules.core_problems,
+    kinds.EVENTS: event_rules.problems,
     kinds.MUTATING_WEBHOOKS: _webhooks,
     kinds.VALIDATING_WEBHOOKS: _webhooks,
 }
@@ -242,6 +190,8 @@ _CHECKS: Final[dict[Kind, Callable[[Object], Iterable[Problem]]]] = {
 
 def _frozen(before: Stored, body: Object) -> Iterator[Problem]:
     kind, old, new = before.kind, before.body.get("spec", {}), body.get("spec", {})
+    if kind is kinds.EVENTS:
+        yield from event_rules.frozen(before.body, body)
     if kind is kinds.PODS and _fixed_pod(old) != _fixed_pod(new):
         text = f"Forbidden: pod updates may not change fields other than {_POD_MUTABLE}"
         yield field_problem("spec", text, "FieldValueForbidden")
