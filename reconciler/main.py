@@ -27,7 +27,7 @@ from ebbtide.config.settings import DEFAULT_NAMESPACE
 from ebbtide.kube.access import Access
 from ebbtide.kube.client import SILENT_AFTER, Client
 from ebbtide.kube.reflector import Reflector
-from ebbtide.kube.resources import EVENTS, LEASES, NODES, PODS
+from ebbtide.kube.resources import NODES
 from ebbtide.kube.store import Store
 from ebbtide.model import CellLabels, NodeFacts, node_facts
 from ebbtide.service.arguments import Common, add_common
@@ -40,7 +40,8 @@ from reconciler import controllers
 from reconciler.engine.context import Context, Runnable
 from reconciler.engine.leading import Leading
 from reconciler.engine.lease import Candidacy, Elector, Term, Timing
-from reconciler.engine.permissions import Need, persistence, wait_until_permitted
+from reconciler.engine.permissions import persistence, wait_until_permitted
+from reconciler.needs import needs
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -118,27 +119,6 @@ class Place:
         )
 
 
-def needs(settings: Settings, place: Place, *, dry_run: bool) -> list[Need]:
-    """What the program asks for at its start."""
-    found = [Need("list", NODES, "to know zones and signals"), Need("watch", NODES, "to follow zones and signals")]
-    if dry_run:
-        return found
-    lease, namespace = settings.leader_election.lease_name, place.namespace
-    found += [
-        Need("get", LEASES, "leader election", namespace=namespace, name=lease),
-        Need("create", LEASES, "leader election", namespace=namespace),
-        Need("update", LEASES, "leader election", namespace=namespace, name=lease),
-        Need("create", EVENTS, "to tell what was done", essential=False),
-    ]
-    if settings.node_rebalance.run:
-        found += [
-            Need("patch", NODES, "to taint a zone"),
-            Need("list", PODS, "to find the pods of a signalled node"),
-            Need("create", PODS, "to move pods out of a zone", subresource="eviction"),
-        ]
-    return found
-
-
 class Reconciler:
     """The parts, and what they share."""
 
@@ -160,10 +140,11 @@ class Reconciler:
         self._watch_health()
         _expose(self.registry, self._permit)
 
-    def parts(self, listening: socket.socket) -> tuple[Part, ...]:
-        """In the order of their start."""
+    def parts(self, listening: socket.socket | None) -> tuple[Part, ...]:
+        """In the order of their start. Without a socket nothing is served."""
+        http = () if listening is None else (Part("http", partial(self._serve, listening)),)
         return (
-            Part("http", partial(self._serve, listening)),
+            *http,
             Part("nodes", self._follow_nodes),
             Part("dry run", self._look_only, self._stopping.set)
             if self._dry_run
@@ -176,7 +157,7 @@ class Reconciler:
 
     async def _follow_nodes(self) -> None:
         await wait_until_permitted(
-            self._client, needs(self._settings, self._place, dry_run=self._dry_run), self._wait_for
+            self._client, needs(self._settings, self._place.namespace, dry_run=self._dry_run), self._wait_for
         )
         self._wait_for("")
         judge = persistence(self._client, self._nodes.age, _REFUSALS_MAY_LAST)
@@ -234,9 +215,7 @@ class Reconciler:
         health.ready_while("cluster", lambda: self._waiting_for or None)
         health.ready_while("nodes", self._nodes_problem)
         if not self._dry_run:
-            health.ready_while(
-                "lease", lambda: None if self._elector.answered else "not answered yet"
-            )
+            health.ready_while("lease", lambda: None if self._elector.answered else "not answered yet")
             limit = 3 * rules.lease_duration
             health.alive_while("election", not_longer_than(limit, self._elector.stalled, "no step"))
         for controller in self._controllers:

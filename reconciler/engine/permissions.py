@@ -70,13 +70,14 @@ async def wait_until_permitted(client: Client, needs: Sequence[Need], waiting: C
 
 
 def persistence(client: Client, heard: Callable[[], float], within: float) -> Callable[[KubeError], None]:
-    """Judges the failures of something essential that has started: raises ClusterAccessError for a 401 or 403.
+    """Judges, and logs, the failures of something essential that runs: raises ClusterAccessError for a 401 or 403.
 
     `heard` is the seconds since the last success; up to `within` of them a refusal may pass by itself (credentials
     that are being rotated, roles that are being replaced).
     """
 
     def judge(error: KubeError) -> None:
+        log.warning("interrupted", problem=str(error))
         if heard() <= within:
             return
         if isinstance(error, Unauthorized):

@@ -1,0 +1,47 @@
+"""Every permission that the reconciler uses, and what for: asked for at its start, and what its role must grant."""
+
+from ebbtide.config import Settings
+from ebbtide.config.rebalance import NodeRebalance
+from ebbtide.kube.resources import (
+    EVENTS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+)
+from reconciler.engine.permissions import Need
+
+
+def needs(settings: Settings, namespace: str, *, dry_run: bool) -> list[Need]:
+    """What the program asks for at its start."""
+    found = [Need("list", NODES, "to know zones and signals"), Need("watch", NODES, "to follow zones and signals")]
+    if dry_run:
+        return found
+    lease = settings.leader_election.lease_name
+    found += [
+        Need("get", LEASES, "leader election", namespace=namespace, name=lease),
+        Need("create", LEASES, "leader election", namespace=namespace),
+        Need("update", LEASES, "leader election", namespace=namespace, name=lease),
+        Need("create", EVENTS, "to tell what was done", essential=False),
+    ]
+    if settings.node_rebalance.run:
+        found += _needs_of_rebalance(settings.node_rebalance)
+    return found
+
+
+def _needs_of_rebalance(rules: NodeRebalance) -> list[Need]:
+    found = [
+        Need("get", NODES, "to look at a node again before it is tainted"),
+        Need("patch", NODES, "to taint a zone"),
+        Need("list", PODS, "to find the pods of a signalled node"),
+        Need("watch", PODS, "to see them go"),
+        Need("create", PODS, "to move pods out of a zone", subresource="eviction"),
+        Need("list", NAMESPACES, "to see whose pods are to stay"),
+        Need("watch", NAMESPACES, "to see whose pods are to stay"),
+    ]
+    if rules.zonal_volume_policy == "hold":
+        for resource in (PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES):
+            found += [Need(verb, resource, "to see which pods cannot move") for verb in ("list", "watch")]
+    return found
