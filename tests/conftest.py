@@ -44,6 +44,17 @@ async def cluster(control_plane: ControlPlane) -> AsyncIterator[World]:
 @pytest.fixture
 async def proxy(control_plane: ControlPlane) -> AsyncIterator[FaultProxy]:
     """A way to the API server that misbehaves as this test says."""
-    pki = control_plane.pki
-    async with FaultProxy(control_plane.server, ca_file=pki.ca, certificate=pki.certificate, key=pki.key) as started:
+    async with _proxy(control_plane) as started:
         yield started
+
+
+@pytest.fixture
+async def second_proxy(control_plane: ControlPlane) -> AsyncIterator[FaultProxy]:
+    """Another way, to tell two clients apart."""
+    async with _proxy(control_plane) as started:
+        yield started
+
+
+def _proxy(control_plane: ControlPlane) -> FaultProxy:
+    pki = control_plane.pki
+    return FaultProxy(control_plane.server, ca_file=pki.ca, certificate=pki.certificate, key=pki.key)

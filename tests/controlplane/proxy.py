@@ -118,9 +118,12 @@ class Rule:
         return True
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Seen:
-    """One request as it arrived. `path` has the query; `time` is loop time; `body` as sent."""
+    """One request as it arrived. `path` has the query; `time` is loop time; `body` as sent.
+
+    `status` is what the server behind has answered, None as long as it has not, or was never asked.
+    """
 
     method: str
     path: str
@@ -128,6 +131,7 @@ class Seen:
     content_type: str
     body: bytes = field(repr=False)
     time: float
+    status: int | None = None
 
 
 class FaultProxy:
@@ -195,7 +199,7 @@ class FaultProxy:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
-        self._record(request, body)
+        seen = self._record(request, body)
         fault = self._fault(request.method, request.raw_path)
         if isinstance(fault, Refuse):
             return _refusal(fault)
@@ -203,25 +207,28 @@ class FaultProxy:
             return _hang_up(request)
         await _pause(fault, "before")
         try:
-            return await self._forward(request, body, fault)
+            return await self._forward(request, seen, fault)
         except aiohttp.ClientError:
             return _hang_up(request)
 
-    def _record(self, request: web.Request, body: bytes) -> None:
+    def _record(self, request: web.Request, body: bytes) -> Seen:
         agent, content_type = request.headers.get("User-Agent", ""), request.headers.get("Content-Type", "")
         now = asyncio.get_running_loop().time()
-        self.requests.append(Seen(request.method, request.raw_path, agent, content_type, body, now))
+        seen = Seen(request.method, request.raw_path, agent, content_type, body, now)
+        self.requests.append(seen)
+        return seen
 
     def _fault(self, method: str, path: str) -> Fault | None:
         return next((rule.fault for rule in self._rules if rule.takes(method, path)), None)
 
-    async def _forward(self, request: web.Request, body: bytes, fault: Fault | None) -> web.StreamResponse:
+    async def _forward(self, request: web.Request, seen: Seen, fault: Fault | None) -> web.StreamResponse:
         url = URL(self._upstream + request.raw_path, encoded=True)
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP}
         headers["Accept-Encoding"] = "identity"  # lines of a stream are counted here
         async with self._session.request(
-            request.method, url, data=body or None, headers=headers, allow_redirects=False
+            request.method, url, data=seen.body or None, headers=headers, allow_redirects=False
         ) as answer:
+            seen.status = answer.status
             if isinstance(fault, LoseAnswer):
                 await answer.read()
                 return _hang_up(request)

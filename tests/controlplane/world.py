@@ -104,6 +104,11 @@ class World:
             await self.wait_until(partial(self._open, name), f"node {name} is Ready")
         return names
 
+    async def renew_node(self, name: str, zone: str) -> None:
+        """A node of a name that was used before: another machine, with another UID."""
+        await self.client.create(NODES, self._node(name, zone, self.group, (), {}))
+        await self.wait_until(partial(self._open, name), f"node {name} is Ready")
+
     async def signal(self, node: str, value: str = "a1b2c3", time_added: str | None = None) -> None:
         """What the termination handler does: the signal taint, at the end of the list. `time_added` is RFC 3339."""
         taint = {"key": vocabulary.SIGNAL_TAINT_KEY, "value": value, "effect": "NoSchedule"}

@@ -1,0 +1,176 @@
+"""The reconciler as its users run it: as a process of its own, or in this one where nothing has to be killed."""
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+
+from ebbtide.config import load
+from ebbtide.kube.access import Access
+from ebbtide.service.server import bind
+from reconciler import main as reconciler
+from tests.controlplane.proxy import FaultProxy
+from tests.controlplane.world import World, wait_until
+
+REPOSITORY = Path(__file__).parents[2]
+_SERVING = re.compile(r"127\.0\.0\.1:(\d+)")
+
+# Seconds in tests of what takes minutes in production; the election keeps client-go's proportions.
+QUICK: Mapping[str, Mapping[str, object]] = {
+    "node-rebalance": {"retry-too-many-requests-time": "1s", "cluster-autoscaler-stabilization": "0s"},
+    "leader-election": {"lease-duration": "3s", "renew-deadline": "2s", "retry-period": "500ms"},
+    "observability": {"listen": "127.0.0.1:0"},
+}
+
+
+@dataclass
+class Scrape:
+    """The metrics of a process at one moment, by name with labels as they are written."""
+
+    samples: Mapping[str, float]
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """The sample with at least these labels, None if there is none."""
+        for series, value in self.samples.items():
+            if series.split("{")[0] == name and all(f'{key}="{label}"' in series for key, label in labels.items()):
+                return value
+        return None
+
+
+@dataclass
+class Process:
+    """A running `python -m reconciler`. `log` is its output so far."""
+
+    process: asyncio.subprocess.Process
+    log: list[str] = field(default_factory=list)
+
+    async def read(self) -> None:
+        assert self.process.stderr is not None
+        async for line in self.process.stderr:
+            self.log.append(line.decode(errors="replace").rstrip())
+
+    def port(self) -> int | None:
+        found = [match for line in self.log if "serving" in line and (match := _SERVING.search(line))]
+        return int(found[0].group(1)) if found else None
+
+    async def serving(self) -> str:
+        """The URL of its metrics and probes."""
+
+        async def listening() -> int | None:
+            assert self.process.returncode is None, "\n".join(self.log)
+            return self.port()
+
+        return f"http://127.0.0.1:{await wait_until(listening, 'the reconciler serves its probes')}"
+
+    def kill(self) -> None:
+        """`kill -9`."""
+        if self.process.returncode is None:
+            self.process.kill()
+
+    async def terminate(self) -> int:
+        """SIGTERM; the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return await self.process.wait()
+
+
+def configuration(world: World, **sections: Mapping[str, object]) -> str:
+    """TOML for this world's group and namespace; `sections` (underscores for dashes) are laid over `QUICK`."""
+    merged = {name: dict(keys) for name, keys in QUICK.items()}
+    merged["node-rebalance"]["node-groups"] = [world.group]
+    for name, keys in sections.items():
+        merged.setdefault(name.replace("_", "-"), {}).update(keys)
+    lines = [f'namespace = "{world.namespace}"']
+    for section, keys in merged.items():
+        lines.append(f"[{section}]")
+        lines += [f"{key} = {_toml(value)}" for key, value in keys.items()]
+    return "\n".join(lines) + "\n"
+
+
+@asynccontextmanager
+async def in_this_process(folder: Path, access: Access, text: str, *, dry_run: bool = False) -> AsyncIterator[str]:
+    """Runs the reconciler in a task; gives the URL of its metrics, and stops it in order."""
+    file = folder / "ebbtide.toml"
+    file.write_text(text)
+    stopping = asyncio.Event()
+    listening = bind("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    settings = load(file, {}).settings
+    async with asyncio.TaskGroup() as group:
+        group.create_task(
+            reconciler.run(settings, access, dry_run=dry_run, stopping=stopping, listening=listening), name="reconciler"
+        )
+        try:
+            yield url
+        finally:
+            stopping.set()
+
+
+@asynccontextmanager
+async def process(
+    folder: Path, world: World, proxy: FaultProxy, text: str, *flags: str, token: str = ""
+) -> AsyncIterator[Process]:
+    """Runs `python -m reconciler` by way of the proxy; kills it at the end if it still runs."""
+    _write_files(folder, text, _kubeconfig(world, proxy, token or world.plane.admin_token))
+    started = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "reconciler", "--config", str(folder / "ebbtide.toml")),
+        *("--kubeconfig", str(folder / "kubeconfig"), "--log-format", "json", *flags),
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        limit=1 << 20,
+    )
+    running = Process(started)
+    reading = asyncio.ensure_future(running.read())
+    try:
+        yield running
+    finally:
+        running.kill()
+        await started.wait()
+        await reading
+
+
+async def scrape(url: str) -> Scrape:
+    """What `/metrics` says now."""
+    async with aiohttp.ClientSession() as session, session.get(f"{url}/metrics") as answer:
+        text = await answer.text()
+    samples = [line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#")]
+    return Scrape({name: float(value) for name, value in samples})
+
+
+async def probe(url: str, path: str) -> tuple[int, str]:
+    """Status and text of a probe."""
+    async with aiohttp.ClientSession() as session, session.get(url + path) as answer:
+        return answer.status, await answer.text()
+
+
+def _write_files(folder: Path, configuration: str, kubeconfig: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "ebbtide.toml").write_text(configuration)
+    (folder / "kubeconfig").write_text(kubeconfig)
+
+
+def _kubeconfig(world: World, proxy: FaultProxy, token: str) -> str:
+    return f"""apiVersion: v1
+kind: Config
+current-context: test
+contexts: [{{name: test, context: {{cluster: test, user: test}}}}]
+clusters: [{{name: test, cluster: {{server: "{proxy.url}", certificate-authority: "{world.plane.ca_file}"}}}}]
+users: [{{name: test, user: {{token: "{token}"}}}}]
+"""
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return str(value) if isinstance(value, int | float) else f'"{value}"'
