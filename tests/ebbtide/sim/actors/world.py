@@ -4,22 +4,17 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from random import Random
-from typing import Never, Protocol
 
 from ebbtide.sim.actors.autoscaler import Autoscaler, Policy
-from ebbtide.sim.actors.binder import Binder
 from ebbtide.sim.actors.cloud import Cloud, Delivery
-from ebbtide.sim.actors.collector import Collector
+from ebbtide.sim.actors.ensemble import living
 from ebbtide.sim.actors.growth import Growth
-from ebbtide.sim.actors.kubelet import Kubelet, Timings, is_ready
-from ebbtide.sim.actors.scheduler import Scheduler
+from ebbtide.sim.actors.kubelet import Timings, is_ready
 from ebbtide.sim.actors.spot import Spot
-from ebbtide.sim.actors.workloads import Workloads
-from ebbtide.sim.kinds import NAMESPACES, NODES, PODS
+from ebbtide.sim.cluster import Cluster
+from ebbtide.sim.kinds import NODES, PODS
 from ebbtide.sim.storage import Storage
 from ebbtide.sim.stored import Object
-from ebbtide.sim.time import SimulatedClock
 from ebbtide.vocabulary import ZONE_LABEL
 from tests.ebbtide.sim.actors.things import group
 
@@ -28,10 +23,6 @@ TIMINGS = Timings(joining=20, starting=2, warming=1, stopping=2, orphaned=40)
 LOOK = 0.5
 POLICY = Policy()
 DELIVERY = Delivery()
-
-
-class Actor(Protocol):
-    async def run(self) -> Never: ...
 
 
 @dataclass
@@ -85,19 +76,12 @@ async def world(
     *, sizes: dict[str, int], policy: Policy = POLICY, delivery: Delivery = DELIVERY, timings: Timings = TIMINGS
 ) -> AsyncIterator[World]:
     """Zones with so many nodes of group `g`, all Ready for over a minute."""
-    clock = SimulatedClock(asyncio.get_running_loop())
-    storage, rng = Storage(clock), Random(7)
-    storage.create(NAMESPACES, {"metadata": {"name": "default"}})
-    cloud = Cloud(storage, [group(zone) for zone in sizes], rng, delivery)
-    autoscaler = Autoscaler(storage, cloud, rng, policy)
-    actors: list[Actor] = [Kubelet(storage, timings), Scheduler(storage, rng), Binder(storage)]
-    actors += [Workloads(storage), Collector(storage), autoscaler]
-    for zone, size in sizes.items():
-        cloud.order(f"g-{zone}", size)
-    async with asyncio.TaskGroup() as running:
-        held = [running.create_task(actor.run()) for actor in actors]
+    groups = [group(zone) for zone in sizes]
+    async with (
+        Cluster(seed=7) as cluster,
+        living(cluster.storage, groups=groups, seed=7, timings=timings, policy=policy, delivery=delivery) as actors,
+    ):
+        for zone, size in sizes.items():
+            actors.cloud.order(f"g-{zone}", size)
         await asyncio.sleep(delivery.delay + delivery.labels_after + timings.joining + 65)
-        yield World(storage, cloud, autoscaler, Spot(storage, cloud))
-        for task in held:
-            task.cancel()
-        cloud.close()
+        yield World(cluster.storage, actors.cloud, actors.autoscaler, actors.spot)
