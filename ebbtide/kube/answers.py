@@ -86,8 +86,9 @@ def _kind(code: int, reason: str, message: str, causes: tuple[str, ...]) -> type
 def _conflict(reason: str, message: str) -> type[errors.ApiError]:
     if reason == "AlreadyExists":
         return errors.AlreadyExists
-    # apiserver/pkg/storage/interfaces.go, Preconditions.Check: "Precondition failed: UID in precondition: …"
-    return errors.PreconditionFailed if "Precondition failed" in message else errors.Conflict
+    # Before the storage is asked: "the UID in the precondition (…) does not match …" (apiserver/pkg/registry/rest,
+    # BeforeDelete); by the storage: "Precondition failed: UID in precondition: …" (storage, Preconditions.Check).
+    return errors.PreconditionFailed if " precondition" in message else errors.Conflict
 
 
 def _fault(reason: str, message: str) -> type[errors.ApiError]:

@@ -182,7 +182,7 @@ class Client:
 
         With `initial_events` there is first an ADDED event for every object, then a bookmark that says that these were
         all; servers that cannot do so answer Invalid. Raises Gone when the version is too old, Unreachable when the
-        stream breaks or nothing comes for `silent_after` seconds. Use it within `contextlib.aclosing`.
+        stream breaks, Silent when nothing comes for `silent_after` seconds. Use it within `contextlib.aclosing`.
         """
         params = _selected(which) | {
             "watch": "true",

@@ -5,7 +5,8 @@
     │   ├── NotLeading            the write permit is gone: stop writing
     │   └── NoCredentials         token, plugin or identity provider failed: try again later
     ├── Unreachable           no answer that an API server gives: refused, reset, timed out, TLS fault, not JSON;
-    │                         the request may or may not have arrived
+    │   │                     the request may or may not have arrived
+    │   └── Silent                a stream of which nothing was heard for too long
     └── ApiError              the server answered with a Status
         ├── NotFound              404, the object is gone
         ├── Conflict              409, read again and decide again
@@ -50,6 +51,10 @@ class Unreachable(KubeError):
         super().__init__(f"{what}: {cause}")
         self.what = what
         self.cause = cause
+
+
+class Silent(Unreachable):
+    """A stream said nothing, not even a bookmark, for as long as the caller wants to believe in it."""
 
 
 class ApiError(KubeError):

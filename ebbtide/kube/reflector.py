@@ -15,7 +15,17 @@ import structlog
 
 from ebbtide.kube.backoff import Backoff, jittered
 from ebbtide.kube.client import SILENT_AFTER, Client, Selection
-from ebbtide.kube.errors import ApiError, Forbidden, Gone, Invalid, KubeError, NotFound, Unauthorized, Unreachable
+from ebbtide.kube.errors import (
+    ApiError,
+    Forbidden,
+    Gone,
+    Invalid,
+    KubeError,
+    NotFound,
+    Silent,
+    Unauthorized,
+    Unreachable,
+)
 from ebbtide.kube.limits import LONGEST_PAUSE
 from ebbtide.kube.resources import Resource
 from ebbtide.kube.store import Store, Versioned, World
@@ -26,8 +36,9 @@ Events = AsyncGenerator[WatchEvent, None]
 
 # 5,000 nodes come in 0.8 s; a server that is not through by then has not understood the question.
 INITIAL_EVENTS_WITHIN: Final = 60.0
-# A page is held raw as a whole: pages of 100 nodes cost a few MB, pages of 500 forty.
-PAGE_SIZE: Final = 100
+# A page is held raw as a whole. The peak for 5,000 nodes of 15 KB: 9 MB above the process with pages of 50, 16 MB with
+# pages of 100, 40 MB with pages of 500; the time is the same.
+PAGE_SIZE: Final = 50
 # What a person has to put right does not come right sooner by asking often.
 _FOR_A_PERSON: Final = (Unauthorized, Forbidden, NotFound)
 _PAUSE_FOR_A_PERSON: Final = 30.0
@@ -68,6 +79,7 @@ class Reflector(Generic[T]):
         self._version: int | None = None
         self._streams_lists = True
         self._progress = False
+        self._silent_before = False
 
     @property
     def name(self) -> str:
@@ -88,10 +100,17 @@ class Reflector(Generic[T]):
         try:
             await self._follow()
         except KubeError as error:
-            if isinstance(error, Gone) or (isinstance(error, ApiError) and _AHEAD_OF_SERVER in error.causes):
+            if self._is_past_resuming(error):
                 self._version = None
             return error
         return None
+
+    def _is_past_resuming(self, error: KubeError) -> bool:
+        if isinstance(error, Silent):
+            # Resumed once and again not a word: a server whose history ends before our version waits for it to come.
+            again, self._silent_before = self._silent_before, True
+            return again
+        return isinstance(error, Gone) or (isinstance(error, ApiError) and _AHEAD_OF_SERVER in error.causes)
 
     def _pause(self, problem: KubeError | None) -> float:
         if isinstance(problem, _FOR_A_PERSON):
@@ -144,8 +163,9 @@ class Reflector(Generic[T]):
             async for page in pages:
                 self._heard()
                 version = page.resource_version
-                for raw in page.items:
-                    world.apply(ADDED, raw)
+                # Let go one by one: this page would otherwise stay until the next one is there in full.
+                while page.items:
+                    world.apply(ADDED, page.items.pop())
         self._listed(world, version)
 
     def _listed(self, world: World[T], version: int) -> None:
@@ -175,6 +195,7 @@ class Reflector(Generic[T]):
         self._store.touch()
         self._backoff.reset()
         self._progress = True
+        self._silent_before = False
 
     def _warn(self, problem: KubeError) -> None:
         _log.warning("watch interrupted", resource=self._resource.plural, error=str(problem))

@@ -16,7 +16,7 @@ import aiohttp
 from ebbtide.kube.access import Access
 from ebbtide.kube.answers import Answer, failure
 from ebbtide.kube.backoff import Backoff
-from ebbtide.kube.errors import ApiError, NoCredentials, NotLeading, Throttled, Unavailable, Unreachable
+from ebbtide.kube.errors import ApiError, NoCredentials, NotLeading, Silent, Throttled, Unavailable, Unreachable
 from ebbtide.kube.limits import LONGEST_PAUSE, Lane, RateLimits, Throttle
 
 # An eviction can wait behind others under one budget: more than 3 s were seen at 32 in parallel, and the server
@@ -107,8 +107,8 @@ class Transport:
     async def chunks(self, call: Call, silent_after: float) -> AsyncGenerator[bytes, None]:
         """The body of an endless answer as it comes.
 
-        Raises Unreachable when nothing at all arrives for `silent_after` seconds: a connection whose other end has
-        vanished without a word looks exactly like a quiet one.
+        Raises Silent when nothing at all arrives for `silent_after` seconds: a connection whose other end has vanished
+        without a word looks exactly like a quiet one.
         """
         await self._throttle.wait(call.lane)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silent_after)
@@ -161,6 +161,8 @@ class Transport:
             # Certificates change on disk: the next attempt reads them anew.
             await self._renew(pool)
             raise Unreachable(call.what, str(error)) from error
+        except aiohttp.SocketTimeoutError as error:
+            raise Silent(call.what, f"silent for {timeout.sock_read:.0f} s") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unreachable(call.what, str(error) or type(error).__name__) from error
 

@@ -10,6 +10,9 @@ from tests.ebbtide.kube.wire import status
 UID_MESSAGE = (
     'Operation cannot be fulfilled on pods "p": Precondition failed: UID in precondition: a, UID in object meta: b'
 )
+RECORD_MESSAGE = (
+    'Operation cannot be fulfilled on Node "n": the UID in the precondition (a) does not match the UID in record (b).'
+)
 CASES = {
     "bad request": (status(400, "BadRequest"), errors.Invalid),
     "credentials not accepted": (status(401, "Unauthorized"), errors.Unauthorized),
@@ -21,6 +24,7 @@ CASES = {
     "fields owned by others": (status(409, "Conflict", causes=["FieldManagerConflict"]), errors.Conflict),
     "already there": (status(409, "AlreadyExists"), errors.AlreadyExists),
     "another pod of that name": (status(409, "Conflict", UID_MESSAGE), errors.PreconditionFailed),
+    "another node of that name": (status(409, "Conflict", RECORD_MESSAGE), errors.PreconditionFailed),
     "version compacted": (status(410, "Expired"), errors.Gone),
     "too large": (status(413, "RequestEntityTooLarge"), errors.Invalid),
     "wrong media type": (status(415, "UnsupportedMediaType"), errors.Invalid),

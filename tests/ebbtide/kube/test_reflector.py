@@ -134,7 +134,7 @@ def test_a_server_that_cannot_stream_lists_is_asked_for_pages_and_not_again(refu
         await follower.knows("z")
         lists = [seen for seen in follower.seen if "watch" not in seen.query]
         streamed = [seen for seen in follower.seen if "sendInitialEvents" in seen.query]
-        assert [seen.query["limit"] for seen in lists] == ["100"] * 3
+        assert [seen.query["limit"] for seen in lists] == ["50"] * 3
         assert len(streamed) == 1
         assert follower.problems == []
 
@@ -213,9 +213,20 @@ def test_a_silent_stream_is_dropped_and_resumed() -> None:
         await follower.knows("a", "b")
         assert 150 <= follower.seen[1].at <= 160
         assert follower.seen[1].query["resourceVersion"] == "5"
-        assert [type(problem) for problem in follower.problems] == [errors.Unreachable]
+        assert [type(problem) for problem in follower.problems] == [errors.Silent]
 
     follow(first(5, node("a", 2)), streams(event("ADDED", node("b", 9)), end="hold"), scenario=scenario)
+
+
+def test_a_server_that_stays_silent_to_a_version_is_asked_for_a_fresh_list() -> None:
+    """So does one that was restored from a backup: it waits for a version that it has not reached yet."""
+
+    async def scenario(follower: Following) -> None:
+        await follower.knows("restored")
+        assert [seen.query.get("resourceVersion") for seen in follower.seen] == [None, "500", None]
+
+    script = (first(500, node("a", 400)), QUIET, first(40, node("restored", 30)))
+    follow(*script, scenario=scenario)
 
 
 def test_repeated_and_older_events_of_a_resumed_stream_change_nothing() -> None:
