@@ -13,7 +13,7 @@ from ebbtide.config import Settings
 from ebbtide.errors import ClusterAccessError
 from ebbtide.kube.client import Client
 from ebbtide.service.server import bind
-from ebbtide.service.supervisor import Part, Supervisor
+from ebbtide.service.supervisor import Supervisor
 from ebbtide.sim import objects
 from ebbtide.sim.cluster import Cluster
 from ebbtide.sim.faults import Answer
@@ -32,14 +32,11 @@ class Running:
         self.client = Client(cluster.access(), field_manager="test", user_agent=name)
         self.program = Reconciler(Settings(), self.client, cluster.clock, Place(NAMESPACE, name), dry_run)
         self.stopping = asyncio.Event()
-        listening = bind(LOOPBACK, 0)
-        listening.close()
-        _, *parts = self.program.parts(listening)
-        self.task = asyncio.ensure_future(self._run(parts))
+        self.task = asyncio.ensure_future(self._run())
 
-    async def _run(self, parts: list[Part]) -> None:
+    async def _run(self) -> None:
         async with self.client:
-            await Supervisor(self.program.health, self.stopping).run(*parts)
+            await Supervisor(self.program.health, self.stopping).run(*self.program.parts(None))
 
     @property
     def leads(self) -> bool:
