@@ -73,6 +73,7 @@ class Drain:
         self._tasks: asyncio.TaskGroup | None = None
         self._asking: set[asyncio.Task[None]] = set()
         self._ending = False
+        surroundings.on_change(self._changed.set)
 
     def empties(self, node: str) -> bool:
         """Whether the node is being emptied."""

@@ -1,6 +1,6 @@
 """Stores → frozen facts: the nodes by cell, kept up to date event by event, so that a look costs one cell."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.kube.store import Store
@@ -84,6 +84,12 @@ class PodSurroundings:
         self._namespaces = namespaces
         self._claims = claims
         self._volumes = volumes
+
+    def on_change(self, handler: Callable[[], None]) -> None:
+        """Calls `handler` whenever something that decides about pods has changed."""
+        for store in (self._namespaces, self._claims, self._volumes):
+            if store is not None:
+                store.subscribe(lambda _old, _new: handler())
 
     @property
     def known(self) -> bool:

@@ -122,7 +122,8 @@ class Rule:
 class Seen:
     """One request as it arrived. `path` has the query; `time` is loop time; `body` as sent.
 
-    `status` is what the server behind has answered, None as long as it has not, or was never asked.
+    `status` is what the server behind has answered, None as long as it has not, or was never asked; `ended` the loop
+    time at which the client had its answer.
     """
 
     method: str
@@ -132,6 +133,7 @@ class Seen:
     body: bytes = field(repr=False)
     time: float
     status: int | None = None
+    ended: float = float("inf")
 
 
 class FaultProxy:
@@ -190,6 +192,11 @@ class FaultProxy:
         pattern = re.compile(path)
         return [seen for seen in self.requests if method in ("", seen.method) and pattern.search(seen.path)]
 
+    def most_at_once(self, method: str, path: str) -> int:
+        """How many of the matching requests were under way at the same moment, at the most."""
+        seen = self.matching(method, path)
+        return max((sum(other.time <= each.time < other.ended for other in seen) for each in seen), default=0)
+
     def cut_streams(self) -> int:
         """Closes the connection of every watch that is open now, and says how many there were."""
         streams = list(self._streams)
@@ -210,6 +217,8 @@ class FaultProxy:
             return await self._forward(request, seen, fault)
         except aiohttp.ClientError:
             return _hang_up(request)
+        finally:
+            seen.ended = asyncio.get_running_loop().time()
 
     def _record(self, request: web.Request, body: bytes) -> Seen:
         agent, content_type = request.headers.get("User-Agent", ""), request.headers.get("Content-Type", "")

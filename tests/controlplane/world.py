@@ -150,6 +150,12 @@ class World:
         body["spec"] |= {"serviceName": name, "podManagementPolicy": "Parallel"}
         return await self.client.create(STATEFUL_SETS, body, namespace=self.namespace)
 
+    async def daemon_set(self, name: str, **pod: Any) -> None:
+        """A DaemonSet on every node of the world."""
+        body = self._workload(name, 0, pod)
+        del body["spec"]["replicas"]
+        await self._call("POST", f"/apis/apps/v1/namespaces/{self.namespace}/daemonsets", body)
+
     async def pod(self, name: str, **pod: Any) -> Object:
         """A pod without a controller."""
         template = self._template(name, pod)
