@@ -25,7 +25,7 @@ from ebbtide.kube.errors import NoCredentials
 from ebbtide.kube.tls import Trust, plain_connector
 
 # How often expiry is looked at and token files are read again, as in client-go (transport/token_source.go).
-_LOOK_AGAIN_SECONDS: Final = 60.0
+LOOK_AGAIN_SECONDS: Final = 60.0
 # A plugin that asks a person can take a while; one that hangs must not stop every request for ever.
 _LOGIN_SECONDS: Final = 60.0
 _AFTER_FAILURE_SECONDS: Final = 10.0
@@ -34,15 +34,21 @@ _log = structlog.get_logger(__name__)
 
 
 class KubeconfigLogin:
-    """The user of one context. `start` first; then the attributes are those of the latest login."""
+    """The user of one context. `start` first; then the attributes are those of the latest login.
 
-    def __init__(self, paths: Sequence[Path], context: str | None) -> None:
+    Every `look_again` seconds it is seen whether the credentials are about to end.
+    """
+
+    def __init__(self, paths: Sequence[Path], context: str | None, look_again: float = LOOK_AGAIN_SECONDS) -> None:
         self._paths = paths
+        self._look_again = look_again
         self._context = context
         self._lock = asyncio.Lock()
         self._loader: Any = None
         self._user: Mapping[str, Any] = {}
         self._configuration: Any = None
+        self._forgotten = False
+        self._failure: NoCredentials | None = None
         self._due = 0.0
 
     async def start(self) -> None:
@@ -86,31 +92,33 @@ class KubeconfigLogin:
         async with self._lock:
             if asyncio.get_running_loop().time() >= self._due:
                 await self._refresh()
+            if self._failure is not None:
+                raise NoCredentials(str(self._failure))
         authorization = self._configuration.api_key.get("BearerToken")
         return {"Authorization": authorization.strip()} if authorization else {}
 
     def forget(self) -> None:
-        """The next `headers` reads the files and asks plugins anew."""
-        self._loader = None
-        self._due = 0.0
+        """The next `headers` reads the files and asks plugins anew; for a while not, if that has just failed."""
+        self._forgotten = True
+        if self._failure is None:
+            self._due = 0.0
 
     def _trust(self) -> Trust:
         found = self._configuration
         return Trust(found.ssl_ca_cert, found.cert_file, found.key_file, bool(found.verify_ssl))
 
     async def _refresh(self) -> None:
-        forgotten = self._loader is None
+        forgotten, self._forgotten, self._failure = self._forgotten, False, None
         try:
             if forgotten:
                 self._read()
             await self._login()
         except (UsageError, NoCredentials) as error:
             self._due = asyncio.get_running_loop().time() + _AFTER_FAILURE_SECONDS
-            if forgotten:
-                self.forget()
-                raise NoCredentials(str(error)) from error
-            # Credentials are renewed well before they end: the old ones may still be accepted.
             _log.warning("credentials not refreshed", error=str(error))
+            if forgotten:
+                # Otherwise the old ones, which are renewed well before they end, may still be accepted.
+                self._forgotten, self._failure = True, NoCredentials(str(error))
 
     def _read(self) -> None:
         for path in self._paths:
@@ -143,7 +151,7 @@ class KubeconfigLogin:
     def _good_for(self) -> float:
         """Seconds. A plugin's answer without an expiry stands until it is not accepted."""
         without_expiry = "exec" in self._user and getattr(self._loader, "exec_plugin_expiry", None) is None
-        return float("inf") if without_expiry else _LOOK_AGAIN_SECONDS
+        return float("inf") if without_expiry else self._look_again
 
 
 class ServiceAccountLogin:

@@ -1,5 +1,6 @@
 """Where credentials come from, and when they are made anew."""
 
+import asyncio
 import base64
 import json
 import subprocess
@@ -15,7 +16,9 @@ from ebbtide.errors import ClusterAccessError, UsageError
 from ebbtide.kube import errors
 from ebbtide.kube.access import Access, discover, from_kubeconfig, from_url, in_cluster
 from ebbtide.kube.client import Client
+from ebbtide.kube.login import KubeconfigLogin
 from ebbtide.kube.resources import NODES
+from ebbtide.sim.time import simulate
 from tests.ebbtide.kube.pki import Authority, Pair
 from tests.ebbtide.kube.wire import Wire, node, refuses, says
 
@@ -191,6 +194,54 @@ async def test_a_plugin_that_does_not_exist_is_reported(tmp_path: Path) -> None:
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(tmp_path / "absent")}}
     with pytest.raises(ClusterAccessError, match="absent"):
         await from_kubeconfig(kubeconfig(tmp_path / "config", user=user), None)
+
+
+SOON_AND_LATE = ("2026-01-01T00:00:00Z", "2126-01-01T00:00:00Z")
+# The library's own, from Python 3.12 on.
+uses_utcnow = pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow:DeprecationWarning")
+
+
+@uses_utcnow
+async def test_a_plugins_token_is_renewed_before_it_ends_and_not_before_that(tmp_path: Path) -> None:
+    tokens = [{"token": token, "expirationTimestamp": end} for token, end in zip("ab", SOON_AND_LATE, strict=True)]
+    login = KubeconfigLogin([kubeconfig(tmp_path / "config", user=plugin(tmp_path, *tokens))], None, look_again=0.0)
+    await login.start()
+    shown = [await login.headers() for _ in range(3)]
+    assert [headers["Authorization"] for headers in shown] == ["Bearer b"] * 3
+    assert (tmp_path / "calls").read_text() == "2"
+
+
+@uses_utcnow
+async def test_while_a_plugin_fails_to_renew_the_old_token_is_still_shown(tmp_path: Path) -> None:
+    user = plugin(tmp_path, {"token": "a", "expirationTimestamp": SOON_AND_LATE[0]})
+    login = KubeconfigLogin([kubeconfig(tmp_path / "config", user=user)], None, look_again=0.0)
+    await login.start()
+    assert await login.headers() == {"Authorization": "Bearer a"}
+    assert (tmp_path / "calls").read_text() == "2"
+
+
+async def test_a_plugin_that_has_just_failed_is_not_asked_by_every_request(tmp_path: Path) -> None:
+    access = await from_kubeconfig(kubeconfig(tmp_path / "config", user=plugin(tmp_path, {"token": "a"})), None)
+    for _ in range(5):
+        access.forget()
+        with pytest.raises(errors.NoCredentials):
+            await access.headers()
+    assert (tmp_path / "calls").read_text() == "2"
+
+
+def test_a_token_file_is_read_again_every_minute(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    path = kubeconfig(tmp_path / "config", user={"tokenFile": str(token)})
+
+    async def scenario() -> list[str | None]:
+        token.write_text("old")
+        access = await from_kubeconfig(path, None)
+        token.write_text("new")
+        before = await authorization(access)
+        await asyncio.sleep(61)
+        return [before, await authorization(access)]
+
+    assert simulate(scenario()) == ["Bearer old", "Bearer new"]
 
 
 # --- certificates -----------------------------------------------------------------------------------------------
