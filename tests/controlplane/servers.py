@@ -4,6 +4,7 @@ Plain processes and plain blocking waits, so that a session-wide fixture can hol
 Permissions are real (RBAC); `admin_token` belongs to `system:masters`.
 """
 
+import base64
 import contextlib
 import json
 import secrets
@@ -30,6 +31,7 @@ ISSUER = "https://kubernetes.default.svc"
 POD_NETWORK = "127.64.0.1/12"
 # The defaults (20/s) are for clusters that controllers share with users; tests wait for these controllers.
 _CLIENT_RATE = ["--kube-api-qps=500", "--kube-api-burst=1000"]
+UNCACHED = "daemonsets.apps"
 _STAGES = Path(__file__).parent / "stages"
 
 
@@ -66,9 +68,15 @@ class ControlPlane:
         headers = {"Authorization": f"Bearer {self.admin_token}", "Content-Type": "application/json"}
         return _call(f"{self.server}{path}", method, body, headers, ssl.create_default_context(cafile=self.ca_file))
 
-    def compact(self, revision: int) -> None:
-        """Makes etcd forget everything older than that resourceVersion."""
-        self._etcd("/v3/kv/compaction", {"revision": str(revision), "physical": True})
+    def compact(self) -> None:
+        """Makes etcd forget all versions before the newest, and tells the API server so in its own way.
+
+        The API server watches that key (apiserver/pkg/storage/etcd3/compact.go), and its cache asks every 15 s what
+        was forgotten: until then it may still answer from snapshots of its own.
+        """
+        revision = self._etcd("/v3/kv/range", {"key": _base64("/")})["header"]["revision"]
+        self._etcd("/v3/kv/put", {"key": _base64("compact_rev_key"), "value": _base64(revision)})
+        self._etcd("/v3/kv/compaction", {"revision": revision, "physical": True})
 
     def _start(self) -> None:
         self._etcd_url = self._on_free_port("etcd", self._etcd_command, self._etcd_serves)
@@ -133,6 +141,8 @@ class ControlPlane:
             "--authorization-mode=RBAC",
             f"--token-auth-file={tokens}",
             "--endpoint-reconciler-type=none",
+            # One kind that no test needs fast is read from etcd: there a compaction shows at once.
+            f"--watch-cache-sizes={UNCACHED}#0",
         ]
 
     def _controllers_command(self) -> list[str]:
@@ -188,6 +198,11 @@ class ControlPlane:
 
     def _etcd(self, path: str, body: object) -> dict[str, Any]:
         return _call(f"{self._etcd_url}{path}", "POST", body, {"Content-Type": "application/json"}, None)
+
+
+def _base64(text: str) -> str:
+    """How etcd's JSON gateway wants bytes."""
+    return base64.b64encode(text.encode()).decode()
 
 
 def _answers(url: str, tls: ssl.SSLContext | None) -> bool:

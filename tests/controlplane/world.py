@@ -5,6 +5,7 @@ Every test gets a namespace, a node group label and node names of its own, so th
 
 import asyncio
 import secrets
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -14,6 +15,7 @@ from ebbtide import vocabulary
 from ebbtide.kube.access import Access, from_url
 from ebbtide.kube.client import Client
 from ebbtide.kube.resources import DEPLOYMENTS, NAMESPACES, NODES, PDBS, PODS, STATEFUL_SETS
+from ebbtide.model import format_time
 from tests.controlplane.servers import ControlPlane
 
 T = TypeVar("T")
@@ -108,6 +110,14 @@ class World:
         """A node of a name that was used before: another machine, with another UID."""
         await self.client.create(NODES, self._node(name, zone, self.group, (), {}))
         await self.wait_until(partial(self._open, name), f"node {name} is Ready")
+
+    async def heartbeat(self, node: str) -> None:
+        """A status update that changes nothing but its own time, as kubelets send it."""
+        raw = await self.client.get(NODES, node)
+        conditions = raw["status"]["conditions"]
+        for condition in conditions:
+            condition["lastHeartbeatTime"] = format_time(time.time() // 1)
+        await self.client.patch_merge(NODES, node, {"status": {"conditions": conditions}}, subresource="status")
 
     async def signal(self, node: str, value: str = "a1b2c3", time_added: str | None = None) -> None:
         """What the termination handler does: the signal taint, at the end of the list. `time_added` is RFC 3339."""
