@@ -39,7 +39,8 @@ from ebbtide.service.supervisor import Part, Supervisor
 from reconciler import controllers
 from reconciler.engine.context import Context, Runnable
 from reconciler.engine.leading import Leading
-from reconciler.engine.lease import Candidacy, Elector, Term, Timing
+from reconciler.engine.lease import Elector, Term, Timing
+from reconciler.engine.lease_lock import Candidacy
 from reconciler.engine.permissions import persistence, wait_until_permitted
 from reconciler.needs import needs
 

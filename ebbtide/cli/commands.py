@@ -38,6 +38,12 @@ COMMANDS: Final = (
         "ebbtide.cli.reconciler",
     ),
     Command(
+        "demo",
+        "watch it work on an embedded cluster",
+        "Plays a scenario on a cluster inside this process, with the real reconciler, faster than life.",
+        "ebbtide.cli.demo.command",
+    ),
+    Command(
         "config",
         "check or show the configuration",
         "Checks a configuration file, or shows the configuration that is in force and where each value came from.",

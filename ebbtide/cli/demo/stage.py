@@ -1,0 +1,155 @@
+"""What a scenario is played on: the embedded cluster with everything that moves in it, and the reconciler itself."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry
+
+from ebbtide.cli.demo import manifests
+from ebbtide.cli.demo.chronicle import Moment
+from ebbtide.cli.demo.observer import Observer
+from ebbtide.cli.demo.scene import CellView, Choice, Phase, Scene, node_views, phase_of, pod_view
+from ebbtide.config import Settings
+from ebbtide.config.settings import DEFAULT_NAMESPACE
+from ebbtide.kube.client import Client
+from ebbtide.service.supervisor import Supervisor
+from ebbtide.sim.actors.autoscaler import Autoscaler, Policy
+from ebbtide.sim.actors.cloud import Cloud
+from ebbtide.sim.actors.growth import Expander, Growth
+from ebbtide.sim.actors.kubelet import Kubelet
+from ebbtide.sim.actors.scheduler import Scheduler
+from ebbtide.sim.actors.spot import Spot
+from ebbtide.sim.actors.workloads import Workloads
+from ebbtide.sim.cluster import Cluster
+from ebbtide.sim.kinds import DEPLOYMENTS, NODES, PODS, STATEFUL_SETS
+from ebbtide.sim.stored import Stored
+from ebbtide.vocabulary import FIELD_MANAGER_RECONCILER
+from reconciler.main import Place, Reconciler
+
+# The autoscaler copies nodes that are Ready for over a minute; before that it knows too little for a fair play.
+_SETTLING: Final = 100.0
+_PLACE: Final = Place(DEFAULT_NAMESPACE, "ebbtide-demo")
+
+
+class Stage:
+    """The world of one play. `raised` builds one and starts everything in it."""
+
+    def __init__(self, cluster: Cluster, seed: int) -> None:
+        rng = Random(seed)  # noqa: S311 - reproducible on purpose
+        self.cluster = cluster
+        self.storage = cluster.storage
+        self.cloud = Cloud(self.storage, manifests.scaling_groups(), rng)
+        self.spot = Spot(self.storage, self.cloud)
+        self.scheduler = Scheduler(self.storage, rng)
+        self.workloads = Workloads(self.storage)
+        self.kubelet = Kubelet(self.storage)
+        policy = Policy(expander=Expander.PRIORITY, removes_nodes=False)
+        self.autoscaler = Autoscaler(self.storage, self.cloud, rng, policy)
+        self.registry: CollectorRegistry | None = None
+
+    def set_up(self) -> None:
+        """Everything in its place, as `manifests.OPENING` says; nothing runs yet."""
+        self.cluster.create(*manifests.namespaces(), *manifests.nodes(), *manifests.workloads())
+        for _ in range(2):  # a Deployment makes its ReplicaSet first, which makes the pods
+            self.workloads.step()
+        homeless: dict[str, list[Stored]] = {}
+        for pod in self.storage.scan(PODS):
+            homeless.setdefault(pod.body["metadata"]["labels"]["app"], []).append(pod)
+        for node, apps in manifests.OPENING.items():
+            for app in apps:
+                pod = homeless[app].pop(0)
+                self.storage.bind(pod.namespace, pod.name, node)
+
+    def actors(self) -> tuple[Coroutine[Any, Any, None], ...]:
+        """What moves in the cluster besides the reconciler."""
+        return (self.kubelet.run(), self.workloads.run(), self.scheduler.run(), self.autoscaler.run())
+
+    # --- what is seen --------------------------------------------------------------------------------------------
+
+    def scene(self, observer: Observer) -> Scene:
+        """How things stand."""
+        now = self.storage.clock.now()
+        pods = [pod.body for pod in self.storage.scan(PODS)]
+        nodes = node_views((node.body for node in self.storage.scan(NODES)), pods, observer.signal_since, now)
+        serving = sum(pod.phase is Phase.SERVING for node in nodes for pod in node.pods)
+        groups = self.cloud.groups.values()
+        return Scene(
+            at=observer.elapsed,
+            zones=tuple(sorted({group.zone for group in groups})),
+            nodes=nodes,
+            waiting=tuple(pod_view(pod, now) for pod in pods if phase_of(pod) is Phase.WAITING),
+            cells=self._cells(observer),
+            choice=self._choice(observer),
+            ordered={group.zone: self.cloud.coming(group.name) for group in groups if self.cloud.coming(group.name)},
+            serving=serving,
+            wanted=self._wanted(),
+        )
+
+    def _wanted(self) -> int:
+        kinds = (STATEFUL_SETS, DEPLOYMENTS)
+        return sum(int(each.body["spec"]["replicas"]) for kind in kinds for each in self.storage.scan(kind))
+
+    def _choice(self, observer: Observer) -> Choice | None:
+        for entry in reversed(self.autoscaler.diary):
+            if isinstance(entry.decision, Growth):
+                at = entry.at - self.storage.clock.now() + observer.elapsed
+                return Choice(at, entry.decision) if at >= 0 else None
+        return None
+
+    def _cells(self, observer: Observer) -> tuple[CellView, ...]:
+        """What the reconciler's own metrics say, with the reasons of its log."""
+        if self.registry is None:
+            return ()
+        states = {}
+        for family in self.registry.collect():
+            if family.name == "noderebalance_block_state":
+                states = {_cell(sample.labels): sample.labels["state"] for sample in family.samples if sample.value}
+        return tuple(
+            CellView(group, zone, state, *_reason(observer.zone_reasons.get(f"{group}/{zone}"), state))
+            for (group, zone), state in sorted(states.items())
+        )
+
+
+def _reason(last: Moment | None, state: str) -> tuple[str, float]:
+    """What the log said of the zone and when, if that was about the state that it is in."""
+    return (last.words, last.at) if last is not None and last.who == state else ("", 0.0)
+
+
+def _cell(labels: dict[str, str]) -> tuple[str, str]:
+    return labels["node_group"], labels["node_zone"]
+
+
+@asynccontextmanager
+async def raised(settings: Settings | None, seed: int) -> AsyncIterator[Stage]:
+    """A stage on which everything runs and has settled; without settings there is no reconciler on it.
+
+    Raises what the reconciler died of.
+    """
+    stopping = asyncio.Event()
+    async with Cluster(seed=seed) as cluster:
+        stage = Stage(cluster, seed)
+        stage.set_up()
+        async with asyncio.TaskGroup() as group:
+            acting = [group.create_task(actor) for actor in stage.actors()]
+            if settings is not None:
+                group.create_task(_reconcile(stage, settings, stopping), name="reconciler")
+            try:
+                await asyncio.sleep(_SETTLING)
+                yield stage
+            finally:
+                stopping.set()
+                stage.cloud.close()
+                for task in acting:
+                    task.cancel()
+
+
+async def _reconcile(stage: Stage, settings: Settings, stopping: asyncio.Event) -> None:
+    """The reconciler as its program runs it, but for the socket with metrics and probes."""
+    access = stage.cluster.access()
+    async with Client(access, field_manager=FIELD_MANAGER_RECONCILER, user_agent="ebbtide-demo") as client:
+        reconciler = Reconciler(settings, client, stage.cluster.clock, _PLACE, dry_run=False)
+        stage.registry = reconciler.registry
+        await Supervisor(reconciler.health, stopping).run(*reconciler.parts(None))
