@@ -5,27 +5,23 @@ renewal. A candidate takes over when it has seen the same record for the record'
 counted from when it first saw it, which is later than the holder began to write it. As the deadline is shorter than
 the duration, the old holder has stopped before anybody else can start, however wrong the machines' clocks are.
 
-Every write depends on the resourceVersion that was read, so of two candidates one gets a conflict, and an answer that
-was lost is found out by reading again. The one gap that remains is client-go's too: somebody who deletes the Lease or
-writes another holder into it by hand; this holder notices at its next renewal and stops at once.
+The one gap that remains is client-go's too: somebody who deletes the Lease or writes another holder into it by hand;
+this holder notices at its next renewal and stops at once.
 """
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
 
 import structlog
 
 from ebbtide.clock import Clock
 from ebbtide.kube.client import Client
-from ebbtide.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
-from ebbtide.kube.limits import Lane
-from ebbtide.kube.resources import LEASES
-from reconciler.engine import lease_record
-from reconciler.engine.lease_record import Claim, Record
+from ebbtide.kube.errors import ApiError, KubeError
+from reconciler.engine.lease_lock import Candidacy, LeaseLock
+from reconciler.engine.lease_record import Record
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -55,16 +51,6 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidacy:
-    """Who stands for which Lease. `annotations` are on the Lease while this process holds it."""
-
-    namespace: str
-    lease: str
-    identity: str
-    annotations: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Term:
     """One stretch of leading. `stopping` is set when the program ends: finish what is under way, then return."""
 
@@ -87,19 +73,15 @@ class Elector:
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.candidacy = candidacy
-        self._client = client
-        self._clock = clock
         self._timing = timing or Timing()
-        self._claim = Claim(candidacy.identity, self._timing.duration, candidacy.annotations)
+        self._lock = LeaseLock(client, clock, candidacy, self._timing.duration)
         self._chance = chance
         self._stop = asyncio.Event()
         self._terms = 0
         self._problem = ""
-        # The record as last seen, and the loop time at which it was first seen like that.
-        self._seen: Record | None = None
-        self._seen_at = _NEVER
-        self._answered = False
         self._turned = _NEVER
+        # Seconds that the server asked to be left alone for, in its last answer.
+        self._asked = 0.0
         # Loop times that end the right to write: the renewal's, and the one of an orderly stop.
         self._deadline = _NEVER
         self._drained = _FOREVER
@@ -114,12 +96,12 @@ class Elector:
     @property
     def observed(self) -> Record | None:
         """The Lease as it was last seen, None before that or while it does not exist."""
-        return self._seen
+        return self._lock.seen
 
     @property
     def answered(self) -> bool:
         """Whether the server has answered the question for the Lease at least once."""
-        return self._answered
+        return self._lock.answered
 
     def stalled(self) -> float:
         """Seconds since the election last made a step, successful or not; grows only when its task is stuck."""
@@ -187,41 +169,36 @@ class Elector:
         """Renews until the deadline passes or somebody else holds the lease; both end the leading work."""
         await asyncio.sleep(self._timing.retry)
         while (left := self._deadline - self._loop_time()) > 0:
-            if not await self._attempt(min(self._timing.attempt, left)) and self._taken():
+            if not await self._attempt(min(self._timing.attempt, left)) and self._lock.taken:
                 self._deadline = _NEVER
                 self._limit()
                 return
-            await asyncio.sleep(self._timing.retry)
+            # A wish of the server is heeded as far as it leaves time for another attempt.
+            await asyncio.sleep(max(self._timing.retry, min(self._asked, left / 2)))
 
     async def _release(self) -> None:
         """Best effort: without it the others wait for the duration."""
         try:
             async with asyncio.timeout(self._timing.attempt):
-                with suppress(Conflict):
-                    return await self._let_go()
-                # A renewal that was cut off by the end of the work may have arrived all the same.
-                await self._read()
-                await self._let_go()
+                await self._lock.let_go()
         except (KubeError, TimeoutError) as error:
             log.warning("the lease could not be released, it will run out", error=str(error))
-
-    async def _let_go(self) -> None:
-        if self._seen is not None and self._seen.holder == self.candidacy.identity:
-            await self._replace(self._claim.released(self._seen, self._clock.now()))
 
     # --- one attempt --------------------------------------------------------------------------------------------
 
     async def _attempt(self, seconds: float) -> bool:
         """Acquires or renews within `seconds`; whether this process holds the lease now."""
         begun = self._loop_time()
+        self._asked = 0.0
         try:
             async with asyncio.timeout(seconds):
-                holds = await self._acquire_or_renew()
+                holds = await self._lock.take()
         except TimeoutError:
             self._complain("the API server did not answer in time", seconds=round(seconds, 3))
             holds = False
         except KubeError as error:
             self._complain(str(error))
+            self._asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
             holds = False
         finally:
             self._turned = self._loop_time()
@@ -231,78 +208,17 @@ class Elector:
             self._limit()
         return holds
 
-    async def _acquire_or_renew(self) -> bool:
-        # Its own record can be renewed without reading first, unless somebody has written meanwhile.
-        if self._seen is not None and self._seen.holder == self.candidacy.identity:
-            with suppress(Conflict, NotFound):
-                return await self._hold(self._seen)
-        seen = await self._read()
-        if seen is None:
-            return await self._create()
-        if self._taken() and self._loop_time() < self._runs_out():
-            return False
-        with suppress(Conflict):
-            return await self._hold(seen)
-        return False
-
-    async def _hold(self, before: Record) -> bool:
-        await self._replace(self._claim.held(before, self._clock.now()))
-        return True
-
-    async def _create(self) -> bool:
-        body = lease_record.body(self._claim.first(self.candidacy.lease, self._clock.now()))
-        try:
-            raw = await self._client.create(LEASES, body, namespace=self.candidacy.namespace, lane=Lane.URGENT)
-        except AlreadyExists:
-            return False
-        except NotFound as error:
-            self._complain(f"namespace {self.candidacy.namespace!r} of the lease does not exist", error=error.message)
-            return False
-        self._see(raw)
-        return True
-
-    async def _read(self) -> Record | None:
-        try:
-            raw = await self._client.get(
-                LEASES, self.candidacy.lease, namespace=self.candidacy.namespace, lane=Lane.URGENT
-            )
-        except NotFound:
-            self._seen = None
-        else:
-            self._see(raw)
-        self._answered = True
-        return self._seen
-
-    async def _replace(self, record: Record) -> None:
-        body = lease_record.body(record)
-        raw = await self._client.replace(
-            LEASES, self.candidacy.lease, body, namespace=self.candidacy.namespace, lane=Lane.URGENT
-        )
-        self._see(raw)
-
-    def _see(self, raw: Mapping[str, Any]) -> Record:
-        record = lease_record.read(raw, self._timing.duration)
-        if self._seen is None or record.holder != self._seen.holder:
-            log.info("lease holder", holder=record.holder or "none")
-        if record != self._seen:
-            self._seen_at = self._loop_time()
-        self._seen = record
-        return record
-
     # --- time ---------------------------------------------------------------------------------------------------
 
-    def _runs_out(self) -> float:
-        """Loop time at which the record seen may be taken over."""
-        return self._seen_at + (self._seen.duration if self._seen else 0.0)
-
     def _patience(self) -> float:
-        """Seconds to the next attempt of a candidate: jittered, but not past the end of what another one holds."""
-        jittered = self._timing.retry * (1 + _JITTER * self._chance())
-        left = self._runs_out() - self._loop_time()
-        return min(jittered, left + 0.1 * jittered) if left > 0 else jittered
+        """Seconds to the next attempt of a candidate: jittered, but not past the end of what another one holds.
 
-    def _taken(self) -> bool:
-        return self._seen is not None and self._seen.holder not in ("", self.candidacy.identity)
+        A server that asks for more gets it, up to the duration of a lease.
+        """
+        jittered = self._timing.retry * (1 + _JITTER * self._chance())
+        left = self._lock.left()
+        pause = min(jittered, left + 0.1 * jittered) if left > 0 else jittered
+        return max(pause, min(self._asked, self._timing.duration))
 
     def _limit(self) -> None:
         """Moves the end of the leading work to the deadline, or to the end of the drain where that is sooner."""

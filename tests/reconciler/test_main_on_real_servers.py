@@ -22,7 +22,8 @@ from ebbtide.errors import ClusterAccessError
 from ebbtide.kube.client import Client
 from ebbtide.kube.errors import NotFound
 from ebbtide.kube.resources import LEASES
-from reconciler.engine.lease import Candidacy, Elector, Term, Timing
+from reconciler.engine.lease import Elector, Term, Timing
+from reconciler.engine.lease_lock import Candidacy
 from reconciler.engine.permissions import wait_until_permitted
 from reconciler.main import Place, Reconciler
 from reconciler.needs import needs

@@ -17,7 +17,8 @@ from ebbtide.kube.client import Client
 from ebbtide.sim.wire import Wire
 
 # hang: never answered, never done. lose: done, and never answered. slow: done, and answered after four seconds.
-# late: done after half a minute, when nobody listens any more. A number: refused with that status.
+# late: done after half a minute, when nobody listens any more. A number: refused with that status
+# (429: for five seconds).
 Fault = Literal["hang", "lose", "slow", "late"] | int
 PATH = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 REASONS = {403: "Forbidden", 404: "NotFound", 409: "Conflict", 429: "TooManyRequests", 500: "InternalError"}
@@ -142,5 +143,6 @@ class LeaseServer:
 
 
 def _status(code: int, message: str, reason: str = "") -> web.Response:
+    headers = {"Retry-After": "5"} if code == 429 else {}
     body = {"kind": "Status", "code": code, "reason": reason or REASONS.get(code, ""), "message": message}
-    return web.json_response(body, status=code)
+    return web.json_response(body, status=code, headers=headers)

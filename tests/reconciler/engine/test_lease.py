@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from structlog.testing import capture_logs
 from ebbtide.kube.errors import NotLeading
 from ebbtide.kube.resources import LEASES
 from ebbtide.sim.time import SimulatedClock, simulate
-from reconciler.engine.lease import Candidacy, Elector, Term, Timing
+from reconciler.engine.lease import Elector, Term, Timing
+from reconciler.engine.lease_lock import Candidacy
 from tests.reconciler.engine.lease_server import Fault, LeaseServer, now
 
 FOREVER = 3600.0
@@ -168,7 +170,8 @@ def test_a_missing_namespace_is_told_once_and_waited_for() -> None:
                 server.namespaces.add("ebbtide-system")
                 await until(lambda: a.leads, within=5)
         problems = [entry["problem"] for entry in entries if entry["log_level"] == "warning"]
-        assert problems == ["namespace 'ebbtide-system' of the lease does not exist"]
+        assert len(problems) == 1
+        assert problems[0].endswith("namespace 'ebbtide-system' of the lease does not exist")
 
     play(story)
 
@@ -297,6 +300,32 @@ def test_no_write_leaves_the_process_after_the_deadline() -> None:
             with pytest.raises(NotLeading):
                 await permitted.create(LEASES, {"metadata": {"name": "x"}}, namespace="ebbtide-system")
             assert "x" not in server.leases
+
+    play(story)
+
+
+def test_a_server_that_asks_to_be_left_alone_is_asked_less_often() -> None:
+    async def story(server: LeaseServer) -> None:
+        server.faults["a"] = 429
+        a = Replica(server, "a")
+        async with running(a):
+            await asyncio.sleep(60)
+            times = [time for time, _, _ in server.requests]
+            assert min(later - earlier for earlier, later in pairwise(times)) >= 5
+
+    play(story)
+
+
+def test_a_holder_that_is_asked_to_wait_tries_again_before_its_deadline() -> None:
+    async def story(server: LeaseServer) -> None:
+        a = Replica(server, "a")
+        async with running(a):
+            await until(lambda: a.leads)
+            server.faults["a:write"] = 429
+            await asyncio.sleep(5)
+            server.faults.clear()
+            await asyncio.sleep(30)
+            assert len(a.terms) == 1
 
     play(story)
 
