@@ -95,7 +95,7 @@ def evicting(node: NodeFacts) -> Story:
 
 def refused(asked: Asked) -> Story | None:
     """An eviction was answered in a way that somebody has to do something about; None otherwise."""
-    pod, node, words = asked.pod, asked.node.name, shorten(asked.answer.words, _LONGEST_WORDS, placeholder=" …")
+    pod, node, words = asked.pod, asked.node.name, _quoted(asked.answer.words)
     match asked.answer.result:
         case Result.MISCONFIGURED:
             note = f"Pod {pod.key} on signalled node {node} cannot be evicted: {words} Let only one budget select it."
@@ -109,6 +109,11 @@ def refused(asked: Asked) -> Story | None:
 
 def _place(cell: Cell) -> str:
     return f"Zone {cell.zone} of node group {cell.group}"
+
+
+def _quoted(words: str) -> str:
+    """The API server's words as one sentence of bounded length, "unknown reason" if it had none."""
+    return (shorten(words, _LONGEST_WORDS, placeholder=" …") or "unknown reason").removesuffix(".") + "."
 
 
 def _capital(sentence: str) -> str:
