@@ -5,7 +5,10 @@ maps, empty strings, false and zero only in the fields that are known to be omit
 gone, `podSelector: {}` stays (there it is a pointer and means something).
 """
 
+from datetime import UTC, datetime
 from typing import Any, Final
+
+from ebbtide.sim.refusals import BadRequest
 
 
 def _words(text: str) -> frozenset[str]:
@@ -38,6 +41,8 @@ _EMPTY: Final[dict[str, Any]] = {
         0,
     ),
 }
+# Fields of type `metav1.Time`; others (of leases and events) are of `metav1.MicroTime`.
+_TIMES: Final = _words("timeAdded lastTransitionTime lastHeartbeatTime startTime startedAt finishedAt")
 
 
 def tidy(value: dict[str, Any]) -> dict[str, Any]:
@@ -53,8 +58,19 @@ def tidy(value: dict[str, Any]) -> dict[str, Any]:
         elif isinstance(inner, list):
             tidied[key] = [tidy(entry) if isinstance(entry, dict) else entry for entry in inner]
         elif key not in _EMPTY or inner != _EMPTY[key]:
-            tidied[key] = inner
+            tidied[key] = _time(inner) if key in _TIMES else inner
     return tidied
+
+
+def _time(text: Any) -> str:
+    """A `metav1.Time` as it is written out: in UTC, without fractions. Raises BadRequest for what is no time."""
+    try:
+        read = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        raise BadRequest(f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00"') from None
+    if read.tzinfo is None:
+        raise BadRequest(f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00"')
+    return read.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
 
 
 def _strings(value: dict[str, Any]) -> dict[str, Any]:

@@ -89,6 +89,8 @@ class Writes:
             problem = required("fieldManager", "is required for apply patch")
             raise Invalid.of(_PATCH_OPTIONS, "", problem)
         wanted = self._body(target, text)
+        if not (wanted.get("apiVersion") and wanted.get("kind")):
+            raise BadRequest(f"invalid object type: /{wanted.get('apiVersion', '')}, Kind={wanted.get('kind', '')}")
         _check_name(target, wanted)
         if "managedFields" in wanted["metadata"]:
             raise BadRequest("metadata.managedFields must be nil")

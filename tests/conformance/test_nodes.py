@@ -103,14 +103,16 @@ async def test_an_impossible_taint(subject: Subject, broken: dict[str, str]) -> 
 
 
 async def test_when_a_taint_was_added(subject: Subject) -> None:
-    """`timeAdded` is kept to the second; the server sets none by itself."""
+    """`timeAdded` is kept to the second and in UTC, what is no time is refused; the server sets none by itself."""
     node = await _node(subject)
     timed = OURS | {"timeAdded": "2026-01-02T03:04:05Z"}
     patched = await _patch(subject, node, patch.add("/spec/taints", [timed, FIRST]))
     assert patched["spec"]["taints"] == [timed, FIRST]
-    fraction = OURS | {"timeAdded": "2026-01-02T03:04:05.678Z"}
+    fraction = OURS | {"timeAdded": "2026-01-02T05:04:05.678+02:00"}
     patched = await _patch(subject, node, patch.replace("/spec/taints/0", fraction))
     assert patched["spec"]["taints"][0]["timeAdded"] == "2026-01-02T03:04:05Z"
+    with pytest.raises(Invalid):
+        await _patch(subject, node, patch.add("/spec/taints/-", SECOND | {"timeAdded": "yesterday"}))
 
 
 async def test_of_two_writers_on_one_version_one_is_refused(subject: Subject) -> None:
