@@ -12,7 +12,7 @@ import orjson
 
 from ebbtide import vocabulary
 from ebbtide.cli.demo.chronicle import Chronicle, Moment, What
-from ebbtide.cli.demo.scene import Phase, is_prevented, is_signalled, phase_of
+from ebbtide.cli.demo.scene import CellView, Phase, is_prevented, is_signalled, phase_of
 from ebbtide.sim.actors.autoscaler import Entry
 from ebbtide.sim.actors.growth import Growth
 from ebbtide.sim.actors.kubelet import condition, is_ready
@@ -35,7 +35,8 @@ class Observer:
         self._read = len(diary)
         self._serving = {pod.uid: pod for pod in storage.scan(PODS) if _serves(pod)}
         self.signal_since: dict[str, float] = {}
-        self.zone_reasons: dict[str, Moment] = {}
+        self.held_back: dict[str, str] = {}
+        self.cells: dict[tuple[str, str], CellView] = {}
         for node in storage.scan(NODES):
             self._zones[node.name] = _zone(node)
         self._subscription = storage.subscribe(self._changed, NODES, PODS, EVENTS, replay=False)
@@ -151,10 +152,13 @@ class Observer:
         elif line["event"] == "eviction":
             self._eviction_answered(line)
         elif line["event"] == "zone state":
-            cell = line["zone"]
-            words = "; ".join(dict.fromkeys((line["why"], line["reason"])))
-            self.zone_reasons[cell] = Moment(self.elapsed, What.ZONE, line["state"], cell, words=words)
-            self._chronicle.note(self.zone_reasons[cell])
+            self._zone_changed(line)
+
+    def _zone_changed(self, line: Raw) -> None:
+        group, _, zone = line["zone"].partition("/")
+        self.cells[group, zone] = CellView(group, zone, line["state"], line["why"], line["reason"], self.elapsed)
+        words = "; ".join(dict.fromkeys((line["why"], line["reason"])))
+        self._note(What.ZONE, line["state"], zone=line["zone"], words=words)
 
     def _eviction_answered(self, line: Raw) -> None:
         pod, node = line["pod"].rpartition("/")[2], line["node"]
@@ -163,6 +167,9 @@ class Observer:
         kind = kinds.get(line["result"])
         if kind is not None:
             self._note(kind, pod, zone=self._zones.get(node, ""), node=node, words=line.get("answer", ""))
+        self.held_back.pop(pod, None)
+        if line["result"] == "budget":
+            self.held_back[pod] = line["answer"]
 
 
 class LogReader(io.StringIO):

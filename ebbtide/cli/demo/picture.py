@@ -3,7 +3,7 @@
 Every part keeps its height, so that nothing jumps. States are told by a mark as well as by colour.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +23,10 @@ _SIDE_BY_SIDE: Final = 64
 _TALL: Final = 30
 _JUST_MOVED: Final = 12.0
 _LABEL: Final = 12
+# Rows that a zone has from the beginning, so that the first nodes that arrive move nothing.
+_ROOM: Final = 6
+# `b-x7k2q`, as the cloud names them.
+_NODE_NAME: Final = 7
 
 _STATE_STYLES: Final = {
     "open": "green",
@@ -114,7 +118,7 @@ def _header(title: Title, scene: Scene) -> Iterator[RenderableType]:
 
 def _zones(scene: Scene, marks: _Marks, width: int) -> Table:
     side_by_side = width >= _SIDE_BY_SIDE
-    rows = max((len(scene.in_zone(zone)) for zone in scene.zones), default=0)
+    rows = max(_ROOM, *(len(scene.in_zone(zone)) for zone in scene.zones))
     panels = [_zone(scene, zone, marks, rows if side_by_side else len(scene.in_zone(zone))) for zone in scene.zones]
     grid = Table.grid(expand=True)
     if side_by_side:
@@ -134,10 +138,11 @@ def _zone(scene: Scene, zone: str, marks: _Marks, rows: int) -> Panel:
     title = Text.assemble((f" {zone} ", "bold"), (f"{state} ", f"bold {style}") if state else "")
     nodes = scene.in_zone(zone)
     grid = Table.grid(padding=(0, 1, 0, 0))
-    for _ in range(3):
-        grid.add_column(no_wrap=True, overflow="ellipsis")
+    grid.add_column(no_wrap=True, min_width=_NODE_NAME)
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True, overflow="ellipsis")
     for node in nodes:
-        grid.add_row(_name(node), _node_marks(node, marks), _pods(node.pods, marks))
+        grid.add_row(_name(node), _node_marks(node, marks), _pods(node, marks))
     for _ in range(rows - len(nodes)):
         grid.add_row("", "", "")
     return Panel(grid, title=title, title_align="left", border_style=style, box=ROUNDED, padding=(0, 0, 0, 1))
@@ -167,10 +172,13 @@ def _node_marks(node: NodeView, marks: _Marks) -> Text:
     return text
 
 
-def _pods(pods: Iterable[PodView], marks: _Marks) -> Text:
+def _pods(node: NodeView, marks: _Marks) -> Text:
+    """The pods, and how old the node's signal is."""
     text = Text()
-    for pod in pods:
+    for pod in node.pods:
         text.append_text(_pod(pod, marks))
+    if node.signal_age is not None:
+        text.append(f" {clock(node.signal_age)}", "red")
     return text
 
 
@@ -228,14 +236,14 @@ def _waiting(scene: Scene) -> list[Text]:
     for pod in scene.waiting:
         cells.append_text(_pod(pod, _MARKS))
     cells = cells[1:]
-    refusal = next((pod.refusal for pod in scene.waiting if pod.refusal), "")
-    return [cells, Text(refusal, style="dim")]
+    refusal = next((pod.refusal for pod in scene.waiting if pod.refusal), "the scheduler has not looked yet")
+    return [cells, Text(refusal.replace(" nodes are available", ""), style="dim")]
 
 
 def _autoscaler(scene: Scene) -> list[Text]:
     choice = scene.choice
     if choice is None:
-        return [Text("has nothing to do", style="dim")]
+        return [Text("has nothing to decide", style="dim")]
     growth = choice.growth
     verdict = f"grows {growth.grown} by {growth.nodes}" if growth.grown else "grows nothing"
     first = Text.assemble((f"{clock(choice.at)} ", "dim"), (verdict, "yellow"), f" for {len(growth.waiting)} pods")
@@ -249,20 +257,18 @@ def _autoscaler(scene: Scene) -> list[Text]:
 
 
 def _ebbtide(scene: Scene) -> list[Text]:
-    told = [cell for cell in scene.cells if cell.state != "open" or cell.reason]
+    told = [cell for cell in scene.cells if cell.state != "open" or cell.why]
     if not scene.cells:
         return [Text("is not there", style="dim")]
     if not told:
         return [Text("every zone is open; no node is signalled", style="dim")]
     parts = []
     for cell in told:
-        style = _STATE_STYLES.get(cell.state, "default")
-        parts.append(
-            Text.assemble((f"{clock(cell.since)} ", "dim"), f"{cell.name} ", (cell.state, style), f": {cell.reason}")
-        )
-    signals = [f"{node.name} {clock(node.signal_age)}" for node in scene.nodes if node.signal_age is not None]
-    if signals:
-        parts.append(Text(f"signals: {', '.join(signals)}", style="dim"))
+        state = (cell.state, f"bold {_STATE_STYLES.get(cell.state, 'default')}")
+        parts.append(Text.assemble((f"{clock(cell.since)} ", "dim"), f"{cell.name} ", state, f": {cell.why}"))
+        parts += [Text(f"{pod} stays for now: {reason}", style="yellow") for pod, reason in scene.held_back.items()]
+        if cell.reason and cell.reason != cell.why:
+            parts.append(Text(cell.reason, style="dim"))
     return parts
 
 
@@ -273,7 +279,7 @@ def _timeline(timeline: Sequence[Line], height: int) -> Iterator[Text]:
     shown = timeline[-height:]
     for line in shown:
         style = _VOICE_STYLES[line.voice]
-        voice = "" if line.voice in (Voice.CLUSTER, Voice.WORLD, Voice.ALARM) else f"{line.voice.value} "
+        voice = "" if line.voice is Voice.CLUSTER else f"{line.voice.value} "
         yield _one_line(Text.assemble((f"{clock(line.at):>5}  ", "dim"), (voice, f"bold {style}"), (line.text, style)))
     for _ in range(height - len(shown)):
         yield Text()
@@ -290,7 +296,7 @@ def _legend(marks: _Marks) -> Text:
     )
     parts: list[tuple[str, str]] = []
     for mark, style, meaning in meanings:
-        parts += [(mark, style), (f" {meaning}   ", "dim")]
+        parts += [(mark, style), (f" {meaning}  ", "dim")]
     return _one_line(Text.assemble(*parts))
 
 

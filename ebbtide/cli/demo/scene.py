@@ -51,11 +51,16 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class CellView:
-    """What the reconciler says of a node group in a zone; `since` in seconds since the curtain rose."""
+    """What the reconciler says of a node group in a zone.
+
+    `why` is the reason for what it should be, `reason` the one for what it is; `since` in seconds since the curtain
+    rose.
+    """
 
     group: str
     zone: str
     state: str
+    why: str = ""
     reason: str = ""
     since: float = 0.0
 
@@ -77,7 +82,8 @@ class Scene:
     """Everything that the picture shows but the time line. `at` is seconds since the curtain rose.
 
     `serving` counts pods that serve, `wanted` those that the workloads ask for. `ordered` are nodes that the cloud
-    was asked for and that have not arrived, by zone.
+    was asked for and that have not arrived, by zone. `held_back` are pods whose eviction was refused last, with the
+    answer.
     """
 
     at: float
@@ -87,9 +93,9 @@ class Scene:
     cells: tuple[CellView, ...] = ()
     choice: Choice | None = None
     ordered: Mapping[str, int] = field(default_factory=dict)
+    held_back: Mapping[str, str] = field(default_factory=dict)
     serving: int = 0
     wanted: int = 0
-    said: str = ""
 
     def in_zone(self, zone: str) -> tuple[NodeView, ...]:
         return tuple(node for node in self.nodes if node.zone == zone)

@@ -9,7 +9,6 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry
 
 from ebbtide.cli.demo import manifests
-from ebbtide.cli.demo.chronicle import Moment
 from ebbtide.cli.demo.observer import Observer
 from ebbtide.cli.demo.scene import CellView, Choice, Phase, Scene, node_views, phase_of, pod_view
 from ebbtide.config import Settings
@@ -84,6 +83,7 @@ class Stage:
             cells=self._cells(observer),
             choice=self._choice(observer),
             ordered={group.zone: self.cloud.coming(group.name) for group in groups if self.cloud.coming(group.name)},
+            held_back=dict(observer.held_back),
             serving=serving,
             wanted=self._wanted(),
         )
@@ -107,15 +107,12 @@ class Stage:
         for family in self.registry.collect():
             if family.name == "noderebalance_block_state":
                 states = {_cell(sample.labels): sample.labels["state"] for sample in family.samples if sample.value}
-        return tuple(
-            CellView(group, zone, state, *_reason(observer.zone_reasons.get(f"{group}/{zone}"), state))
-            for (group, zone), state in sorted(states.items())
-        )
+        return tuple(_told(observer.cells.get(cell), *cell, state) for cell, state in sorted(states.items()))
 
 
-def _reason(last: Moment | None, state: str) -> tuple[str, float]:
-    """What the log said of the zone and when, if that was about the state that it is in."""
-    return (last.words, last.at) if last is not None and last.who == state else ("", 0.0)
+def _told(last: CellView | None, group: str, zone: str, state: str) -> CellView:
+    """What the log said of the zone, if that was about the state that it is in."""
+    return last if last is not None and last.state == state else CellView(group, zone, state)
 
 
 def _cell(labels: dict[str, str]) -> tuple[str, str]:
