@@ -114,6 +114,11 @@ class Storage:
         """The resourceVersion of the latest write."""
         return self.history.latest
 
+    @property
+    def listeners(self) -> int:
+        """How many listen: one per running watch."""
+        return len(self._listeners)
+
     def now(self) -> str:
         """The time as objects carry it: RFC 3339, whole seconds."""
         return format_time(int(self.clock.now()))
