@@ -207,6 +207,11 @@ def format_time(epoch: float) -> str:
     return datetime.fromtimestamp(epoch, UTC).isoformat().replace("+00:00", "Z")
 
 
+def format_micro_time(epoch: float) -> str:
+    """RFC 3339 in UTC with exactly six digits of fraction, the only form that the API server takes for a MicroTime."""
+    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 def node_facts(raw: Raw, labels: CellLabels) -> NodeFacts:
     """Reads a Node object. Raises KeyError only for an object without name, uid or resourceVersion."""
     metadata, spec = raw["metadata"], _mapping(raw.get("spec"))

@@ -188,6 +188,8 @@ class Reflector(Generic[T]):
             resource_version=self._version,
             initial_events=initial_events,
             silent_after=self._silent_after,
+            # Heard of, but no progress yet: a server that opens streams only to end them is not asked in a hot loop.
+            opened=self._store.touch,
             **self._which,
         )
 

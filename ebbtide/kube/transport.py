@@ -104,8 +104,10 @@ class Transport:
         self._throttle.learn(call.lane, error)
         return answer, error
 
-    async def chunks(self, call: Call, silent_after: float) -> AsyncGenerator[bytes, None]:
-        """The body of an endless answer as it comes.
+    async def chunks(
+        self, call: Call, silent_after: float, opened: Callable[[], None] | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        """The body of an endless answer as it comes; `opened` is called when the server has begun to answer.
 
         Raises Silent when nothing at all arrives for `silent_after` seconds: a connection whose other end has vanished
         without a word looks exactly like a quiet one.
@@ -117,6 +119,8 @@ class Transport:
                 error = failure(call.what, await _answer(call, response))
                 self._throttle.learn(call.lane, error)
                 raise error
+            if opened is not None:
+                opened()
             async for chunk in response.content.iter_any():
                 yield chunk
 

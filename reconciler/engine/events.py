@@ -16,7 +16,7 @@ from ebbtide.clock import Clock
 from ebbtide.kube.client import Client
 from ebbtide.kube.errors import KubeError
 from ebbtide.kube.resources import EVENTS, Resource
-from ebbtide.model import format_time
+from ebbtide.model import format_micro_time
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -106,9 +106,3 @@ class Recorder:
             "reportingController": CONTROLLER,
             "reportingInstance": self._instance,
         }
-
-
-def format_micro_time(epoch: float) -> str:
-    """RFC 3339 with exactly six digits of fraction, the only form that a MicroTime is read from."""
-    text = format_time(epoch).removesuffix("Z")
-    return (text if "." in text else f"{text}.000000") + "Z"

@@ -7,10 +7,9 @@ for people: nobody's decision reads another machine's clock.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
-from ebbtide.model import parse_time
+from ebbtide.model import format_micro_time, parse_time
 
 # What a holder that goes leaves behind (client-go: the smallest duration that the API accepts).
 _RELEASED_SECONDS = 1
@@ -92,15 +91,12 @@ def body(record: Record) -> dict[str, Any]:
         "spec": {
             "holderIdentity": record.holder,
             "leaseDurationSeconds": math.ceil(record.duration),
-            "acquireTime": _micro_time(record.acquired),
-            "renewTime": _micro_time(record.renewed),
+            "acquireTime": _written(record.acquired),
+            "renewTime": _written(record.renewed),
             "leaseTransitions": record.transitions,
         },
     }
 
 
-def _micro_time(epoch: float | None) -> str | None:
-    """RFC 3339 with exactly six decimals: what the API server takes for a MicroTime."""
-    if epoch is None:
-        return None
-    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def _written(epoch: float | None) -> str | None:
+    return None if epoch is None else format_micro_time(epoch)

@@ -395,3 +395,14 @@ def test_it_is_named_after_what_it_watches() -> None:
             return Reflector(client, PODS, Store(small)).name
 
     assert simulate(scenario()) == "watch of pods"
+
+
+def test_a_quiet_stream_that_opens_again_counts_as_hearing_of_the_server() -> None:
+    """After an outage in a quiet cluster the copy is current as soon as the watch stands, not at the first bookmark."""
+
+    async def scenario(follower: Following) -> None:
+        await follower.wire.asked(10)
+        await until(lambda: follower.store.age() < 1, within=5.0)
+
+    outage = [refuses(503, "ServiceUnavailable")] * 8
+    follow(first(5, node("a", 3), end="cut"), *outage, QUIET, scenario=scenario)
