@@ -131,12 +131,15 @@ class MemoryTransport(asyncio.Transport):
 
 
 class Wire:
-    """The network in front of one server. `refusing` makes it look as if nothing listened there."""
+    """The network in front of one server.
+
+    `refusing` makes it look as if nothing listened there; `accepted` counts the connections that were made.
+    """
 
     def __init__(self, accept: Accept) -> None:
         self._accept = accept
         self._open: dict[int, MemoryTransport] = {}
-        self._count = 0
+        self.accepted = 0
         self.refusing = False
 
     def connector(self) -> aiohttp.BaseConnector:
@@ -147,8 +150,8 @@ class Wire:
         """Joins the protocol with a new one of the server. Raises ConnectionRefusedError."""
         if self.refusing:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-        self._count += 1
-        number, loop, server = self._count, asyncio.get_running_loop(), self._accept()
+        self.accepted += 1
+        number, loop, server = self.accepted, asyncio.get_running_loop(), self._accept()
         near = MemoryTransport(loop, client, lambda: None)
         far = MemoryTransport(loop, server, lambda: self._forget(number))
         near.peer, far.peer = far, near
