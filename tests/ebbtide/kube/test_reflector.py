@@ -401,7 +401,7 @@ def test_a_quiet_stream_that_opens_again_counts_as_hearing_of_the_server() -> No
     """After an outage in a quiet cluster the copy is current as soon as the watch stands, not at the first bookmark."""
 
     async def scenario(follower: Following) -> None:
-        await follower.wire.asked(10)
+        await until(lambda: len(follower.seen) >= 10, within=LONG)
         await until(lambda: follower.store.age() < 1, within=5.0)
 
     outage = [refuses(503, "ServiceUnavailable")] * 8
