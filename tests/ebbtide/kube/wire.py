@@ -127,6 +127,7 @@ def streams(*parts: Any, end: str = "close") -> Reply:
         response = web.StreamResponse()
         response.enable_chunked_encoding()
         await response.prepare(request)
+        await response.write(b"")  # headers leave at once, as the API server flushes them
         for part in parts:
             await response.write(part if isinstance(part, bytes) else orjson.dumps(part) + b"\n")
         if end == "hold":
