@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ebbtide.cli.demo.chronicle import Absence, Moment, What, absences
+from ebbtide.cli.demo.chronicle import Absence, Chronicle, Moment, What, absences
 from ebbtide.cli.demo.play import Ending
 from ebbtide.cli.demo.words import clock, listed, short
 
@@ -68,17 +68,18 @@ def milestones(ending: Ending) -> Iterator[tuple[float, str]]:
     steps = (
         _together(chronicle.of(What.SIGNALLED), "rebalance signal on {names}"),
         _together(chronicle.of(What.SIGNAL_GONE), "the signal of {names} goes"),
+        _together(chronicle.of(What.NODE_GONE), "AWS takes {names} away"),
         _together(chronicle.of(What.NODE_ADDED), "{names} added in {zone}"),
         _together(chronicle.of(What.TAINTED), "no-growth taint on {names}"),
-        _states(chronicle.of(What.ZONE)),
+        _together(chronicle.of(What.UNTAINTED), "taint off {names}"),
+        [(moment.at, f"{moment.zone} is {moment.who}") for moment in chronicle.of(What.ZONE)],
         _span(chronicle.of(What.EVICTED), "{count} evicted: {names}"),
         _span(chronicle.of(What.POD_WAITS), "{count} had to wait for a node: {names}"),
-        _orders(chronicle.of(What.GREW)),
-        _back(ending),
-        _together(chronicle.of(What.NODE_GONE), "AWS takes {names} away"),
-        _together(chronicle.of(What.UNTAINTED), "taint off {names}"),
+        [(moment.at, f"the autoscaler grows {moment.who}") for moment in chronicle.of(What.GREW) if moment.who],
+        _back(chronicle),
     )
-    yield from sorted((step for steps_of_kind in steps for step in steps_of_kind), key=lambda step: step[0])
+    # By the second, since what belongs together comes in this order.
+    yield from sorted((step for kind in steps for step in kind), key=lambda step: int(step[0]))
 
 
 def figures(facts: Facts) -> Iterator[str]:
@@ -112,22 +113,15 @@ def judgement(ending: Ending) -> Iterator[str]:
         yield f"Not as promised{late}: {promise.words} ({against})"
 
 
-def _back(ending: Ending) -> list[tuple[float, str]]:
-    """When everything that was away had been replaced."""
-    away = absences(ending.evidence.chronicle)
+def _back(chronicle: Chronicle) -> list[tuple[float, str]]:
+    """When everything that was away had been replaced, and where."""
+    away = absences(chronicle)
     ends = [absence.until for absence in away if absence.until is not None]
     if not ends or len(ends) < len(away):
         return []
-    zones = sorted({moment.zone for moment in ending.evidence.chronicle.of(What.POD_SERVES)})
+    first = min(absence.since for absence in away)
+    zones = sorted({moment.zone for moment in chronicle.of(What.POD_SERVES) if moment.at >= first})
     return [(max(ends), f"every pod is Ready again, the new ones in {listed(zones)}")]
-
-
-def _states(moments: tuple[Moment, ...]) -> list[tuple[float, str]]:
-    return [(moment.at, f"{moment.zone} is {moment.who}") for moment in moments]
-
-
-def _orders(moments: tuple[Moment, ...]) -> list[tuple[float, str]]:
-    return [(moment.at, f"the autoscaler grows {moment.who}") for moment in moments if moment.who]
 
 
 def _together(moments: tuple[Moment, ...], words: str) -> list[tuple[float, str]]:
@@ -168,8 +162,8 @@ def _added(facts: Facts) -> str:
 def _longest(facts: Facts) -> str:
     if facts.longest is None:
         return "no pod was away"
-    lasted = f"longest time without a {facts.longest.slot} pod: {clock(facts.longest.lasted(facts.lasted))} minutes"
-    return f"{lasted}, and it is still missing" if facts.longest.until is None else lasted
+    lasted = f"longest time away: {facts.longest.slot}, {clock(facts.longest.lasted(facts.lasted))} minutes"
+    return f"{lasted}, and nothing has taken its place" if facts.longest.until is None else lasted
 
 
 def _count(number: int, noun: str) -> str:

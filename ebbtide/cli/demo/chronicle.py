@@ -29,7 +29,8 @@ class What(Enum):
     EVENT = auto()  # reason of an event that the reconciler wrote; words: its note
     WARNING = auto()  # the same, for an event of type Warning
     TROUBLE = auto()  # a warning in the reconciler's log; words: the line
-    STAGE = auto()  # the script of the scenario; words: what it does
+    AWS = auto()  # the script of the scenario; words: what it lets AWS do
+    SCALED = auto()  # the script of the scenario; words: what it lets somebody do to a workload
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from textwrap import fill
 from typing import Final
 
 from rich.console import Console
@@ -21,6 +22,9 @@ _SPEED: Final = 10.0
 _SLOWEST: Final = 0.5
 _FASTEST: Final = 50.0
 _AS_FAST_AS_IT_GOES: Final = "max"
+_AS_WIDE_AS_IT_GETS: Final = 10_000
+# Of what goes on below the words of a dated line.
+_INDENT: Final = " " * 9
 _UNBOUNDED: Final = float("inf")
 
 
@@ -57,7 +61,8 @@ def run(arguments: Namespace) -> int:
     with _terminated_in_order():
         ending = _live(console, arguments) if live else _plain(arguments)
         alone = rehearse(arguments.scenario, arguments.seed)
-    print("", *account(ending, alone), sep="\n")
+    width = console.width if on_terminal else _AS_WIDE_AS_IT_GETS
+    print("", *(fill(line, width, subsequent_indent=_INDENT) for line in account(ending, alone)), sep="\n")
     return 1 if ending.broken else 0
 
 

@@ -50,9 +50,9 @@ class Observer:
         self.read_diary()
         self._subscription.close()
 
-    def tell(self, words: str) -> None:
-        """The script says what it does."""
-        self._note(What.STAGE, "script", words=words)
+    def scripted(self, what: What, words: str) -> None:
+        """The script moves the world."""
+        self._note(what, "script", words=words)
 
     def read_diary(self) -> None:
         """Notes what the autoscaler has decided since the last time."""

@@ -1,6 +1,7 @@
 """Two ways to watch a play: a live picture for a terminal, lines for everything else."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Final, TextIO
 
@@ -51,24 +52,22 @@ class Lines:
         self._waiting: list[Moment] = []
 
     def moment(self, moment: Moment) -> None:
-        if self._waiting and int(moment.at) != int(self._waiting[0].at):
-            self.flush()
         self._waiting.append(moment)
 
-    async def watch(self, _look: Callable[[], Scene], /) -> None:
+    async def watch(self, look: Callable[[], Scene], /) -> None:
         try:
             while True:
                 await asyncio.sleep(1.0)
-                self.flush()
+                # What belongs to the second that runs may still be joined by more of its kind.
+                self._write(until=math.floor(look().at))
         finally:
-            self.flush()
+            self._write(until=math.inf)
 
-    def flush(self) -> None:
-        """Writes what was held for others of the same second."""
-        for line in lines(self._waiting):
+    def _write(self, until: float) -> None:
+        for line in lines(moment for moment in self._waiting if moment.at < until):
             self._out.write(f"{plain(line)}\n")
         self._out.flush()
-        self._waiting.clear()
+        self._waiting = [moment for moment in self._waiting if moment.at >= until]
 
 
 def plain(line: Line) -> str:

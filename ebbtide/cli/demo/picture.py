@@ -39,7 +39,8 @@ _STATE_STYLES: Final = {
 }
 _APP_STYLES: Final = {"tikv": "white on dark_blue", "tidb": "black on dark_cyan", "pd": "white on grey30"}
 _VOICE_STYLES: Final = {
-    Voice.WORLD: "magenta",
+    Voice.AWS: "magenta",
+    Voice.USER: "blue",
     Voice.EBBTIDE: "cyan",
     Voice.AUTOSCALER: "yellow",
     Voice.CLUSTER: "default",
@@ -243,7 +244,8 @@ def _waiting(scene: Scene) -> list[Text]:
 def _autoscaler(scene: Scene) -> list[Text]:
     choice = scene.choice
     if choice is None:
-        return [Text("has nothing to decide", style="dim")]
+        words = "has not looked yet" if scene.waiting else "has nothing to decide"
+        return [Text(words, style="dim")]
     growth = choice.growth
     verdict = f"grows {growth.grown} by {growth.nodes}" if growth.grown else "grows nothing"
     first = Text.assemble((f"{clock(choice.at)} ", "dim"), (verdict, "yellow"), f" for {len(growth.waiting)} pods")

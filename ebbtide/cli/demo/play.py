@@ -3,11 +3,10 @@
 import asyncio
 import random
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from ebbtide.cli.demo.chronicle import Chronicle, Moment
+from ebbtide.cli.demo.chronicle import Chronicle, Moment, What
 from ebbtide.cli.demo.manifests import NAMESPACE
 from ebbtide.cli.demo.observer import LogReader, Observer
 from ebbtide.cli.demo.promises import Evidence, Promise, everything_serves
@@ -61,6 +60,7 @@ class Nobody:
 
     async def watch(self, _look: Callable[[], Scene], /) -> None:
         """Does not look."""
+        await asyncio.get_running_loop().create_future()
 
 
 def play(scenario: Scenario, seed: int, speed: float | None, spectator: Spectator) -> Ending:
@@ -96,33 +96,40 @@ class _Play:
         self._observer: Observer | None = None
 
     async def run(self, seed: int, speed: float | None) -> Ending:
+        """Raises what the script or the spectator died of, or the EbbtideError that the reconciler did."""
         log.configure("info", "json", LogReader(self._heard))
         async with raised(self._settings, seed) as stage:
             observer = self._observer = Observer(stage.storage, stage.autoscaler.diary, self._chronicle)
             _set_speed(speed)
-            watching = asyncio.ensure_future(self._spectator.watch(lambda: stage.scene(observer)))
             scripted = asyncio.ensure_future(self._scenario.script(_Hands(stage, observer)))
+            watching = asyncio.ensure_future(self._spectator.watch(lambda: stage.scene(observer)))
             try:
-                await self._until_over(stage, observer, scripted)
+                await self._until_over(stage, observer, scripted, watching)
                 scene = stage.scene(observer)
             finally:
                 self._observer = None
                 observer.close()
-                await _cancelled(scripted, watching)
                 _set_speed(None)
+                scripted.cancel()
+                watching.cancel()
+                await asyncio.wait((scripted, watching))
+        for task in (scripted, watching):
+            if not task.cancelled():
+                task.result()
         return self._ending(scene)
 
     def _heard(self, line: Any) -> None:
         if self._observer is not None:
             self._observer.heard(line)
 
-    async def _until_over(self, stage: Stage, observer: Observer, scripted: asyncio.Future[None]) -> None:
+    async def _until_over(
+        self, stage: Stage, observer: Observer, scripted: asyncio.Future[None], watching: asyncio.Future[None]
+    ) -> None:
         limit = self._scenario.limit if self._settings is not None else _LIMIT_ALONE
-        while observer.elapsed < limit:
+        while observer.elapsed < limit and not watching.done():
             await asyncio.sleep(_LOOK)
             observer.read_diary()
             if scripted.done() and not any(self._against(self._awaited(), stage.scene(observer))):
-                scripted.result()
                 await asyncio.sleep(_EPILOGUE)
                 return
 
@@ -154,24 +161,28 @@ class _Hands:
         await asyncio.sleep(max(0.0, seconds - self._observer.elapsed))
 
     def signal(self, *nodes: str) -> None:
-        self._observer.tell(f"recommends to rebalance {listed(nodes)}; the termination handler taints and cordons")
+        self._observer.scripted(
+            What.AWS, f"recommends to rebalance {listed(nodes)}; the termination handler taints and cordons"
+        )
         for node in nodes:
             self._stage.spot.recommend(node)
 
     def withdraw(self, *nodes: str) -> None:
-        self._observer.tell(f"the recommendation for {listed(nodes)} is withdrawn")
+        self._observer.scripted(What.AWS, f"takes the recommendation for {listed(nodes)} back")
         for node in nodes:
             self._stage.spot.withdraw(node)
 
     async def take(self, *nodes: str) -> None:
-        self._observer.tell(f"gives {listed(nodes)} two minutes' notice, and has no Spot capacity left in {RISKY}")
+        self._observer.scripted(
+            What.AWS, f"gives {listed(nodes)} two minutes' notice, and has no Spot capacity left in {RISKY}"
+        )
         for group in self._stage.cloud.groups.values():
             if group.zone == RISKY:
                 self._stage.cloud.exhaust(group.name)
         await asyncio.gather(*(self._stage.spot.interrupt(node) for node in nodes))
 
     def scale(self, deployment: str, replicas: int) -> None:
-        self._observer.tell(f"somebody scales {deployment} to {replicas} replicas")
+        self._observer.scripted(What.SCALED, f"scales {deployment} to {replicas} replicas")
 
         def change(body: Object) -> Object:
             body["spec"]["replicas"] = replicas
@@ -184,12 +195,3 @@ def _set_speed(speed: float | None) -> None:
     loop = asyncio.get_running_loop()
     if isinstance(loop, SimulatedLoop):
         loop.speed = speed
-
-
-async def _cancelled(*tasks: asyncio.Future[None]) -> None:
-    """Ends the tasks; raises what one of them died of."""
-    for task in tasks:
-        task.cancel()
-    for task in tasks:
-        with suppress(asyncio.CancelledError):
-            await task

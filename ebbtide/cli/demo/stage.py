@@ -13,6 +13,7 @@ from ebbtide.cli.demo.observer import Observer
 from ebbtide.cli.demo.scene import CellView, Choice, Phase, Scene, node_views, phase_of, pod_view
 from ebbtide.config import Settings
 from ebbtide.config.settings import DEFAULT_NAMESPACE
+from ebbtide.errors import EbbtideError
 from ebbtide.kube.client import Client
 from ebbtide.service.supervisor import Supervisor
 from ebbtide.sim.actors.autoscaler import Autoscaler, Policy
@@ -123,24 +124,36 @@ def _cell(labels: dict[str, str]) -> tuple[str, str]:
 async def raised(settings: Settings | None, seed: int) -> AsyncIterator[Stage]:
     """A stage on which everything runs and has settled; without settings there is no reconciler on it.
 
-    Raises what the reconciler died of.
+    Raises the EbbtideError that the reconciler died of.
     """
-    stopping = asyncio.Event()
     async with Cluster(seed=seed) as cluster:
         stage = Stage(cluster, seed)
         stage.set_up()
-        async with asyncio.TaskGroup() as group:
-            acting = [group.create_task(actor) for actor in stage.actors()]
-            if settings is not None:
-                group.create_task(_reconcile(stage, settings, stopping), name="reconciler")
-            try:
+        try:
+            async with _moving(stage, settings):
                 await asyncio.sleep(_SETTLING)
                 yield stage
-            finally:
-                stopping.set()
-                stage.cloud.close()
-                for task in acting:
-                    task.cancel()
+        except ExceptionGroup as died:
+            known, unforeseen = died.split(EbbtideError)
+            if known is None or unforeseen is not None:
+                raise
+            raise _first(known) from died
+
+
+@asynccontextmanager
+async def _moving(stage: Stage, settings: Settings | None) -> AsyncIterator[None]:
+    stopping = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        acting = [group.create_task(actor) for actor in stage.actors()]
+        if settings is not None:
+            group.create_task(_reconcile(stage, settings, stopping), name="reconciler")
+        try:
+            yield
+        finally:
+            stopping.set()
+            stage.cloud.close()
+            for task in acting:
+                task.cancel()
 
 
 async def _reconcile(stage: Stage, settings: Settings, stopping: asyncio.Event) -> None:
@@ -150,3 +163,10 @@ async def _reconcile(stage: Stage, settings: Settings, stopping: asyncio.Event) 
         reconciler = Reconciler(settings, client, stage.cluster.clock, _PLACE, dry_run=False)
         stage.registry = reconciler.registry
         await Supervisor(reconciler.health, stopping).run(*reconciler.parts(None))
+
+
+def _first(group: ExceptionGroup[EbbtideError]) -> EbbtideError:
+    error: EbbtideError | ExceptionGroup[EbbtideError] = group
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error

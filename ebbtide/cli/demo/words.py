@@ -11,7 +11,8 @@ from ebbtide.cli.demo.chronicle import Moment, What
 class Voice(Enum):
     """Whose doing it is; the value stands before the sentence."""
 
-    WORLD = "AWS"
+    AWS = "AWS"
+    USER = "user"
     EBBTIDE = "ebbtide"
     AUTOSCALER = "autoscaler"
     CLUSTER = "cluster"
@@ -73,8 +74,9 @@ def _grew(moment: Moment, _names: str) -> str:
 
 _BY_NODE: Final = frozenset({What.EVICTED, What.POD_PLACED})
 _SENTENCES: Final[dict[What, tuple[Voice, Callable[[Moment, str], str]]]] = {
-    What.STAGE: (Voice.WORLD, lambda moment, _: moment.words),
-    What.NODE_GONE: (Voice.WORLD, _taken),
+    What.AWS: (Voice.AWS, lambda moment, _: moment.words),
+    What.SCALED: (Voice.USER, lambda moment, _: moment.words),
+    What.NODE_GONE: (Voice.AWS, _taken),
     What.NODE_ADDED: (Voice.CLUSTER, lambda moment, names: f"{names}: new in {moment.zone}"),
     What.NODE_READY: (Voice.CLUSTER, lambda _, names: f"{names}: node Ready"),
     What.POD_WAITS: (Voice.CLUSTER, lambda moment, names: f"{names} Pending: {moment.words}"),
