@@ -402,7 +402,7 @@ def test_a_quiet_stream_that_opens_again_counts_as_hearing_of_the_server() -> No
 
     async def scenario(follower: Following) -> None:
         await until(lambda: len(follower.seen) >= 10, within=LONG)
-        await until(lambda: follower.store.age() < 1, within=5.0)
+        await until(lambda: follower.store.last_contact >= follower.seen[9].at)
 
     outage = [refuses(503, "ServiceUnavailable")] * 8
     follow(first(5, node("a", 3), end="cut"), *outage, QUIET, scenario=scenario)
