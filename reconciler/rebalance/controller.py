@@ -18,7 +18,7 @@ from ebbtide.model import Cell, NodeFacts
 from reconciler.engine.controller import Again, Controller
 from reconciler.engine.informer import connect
 from reconciler.rebalance.act import Act, Outcome
-from reconciler.rebalance.decide import Change, Plan, decide, soonest
+from reconciler.rebalance.decide import Change, Plan, Wish, decide, soonest
 from reconciler.rebalance.drain import Drain
 from reconciler.rebalance.memory import CellMemory, Memory
 from reconciler.rebalance.report import Look, Report
@@ -148,11 +148,12 @@ class Rebalance:
         memory.look(nodes, self._is_signalled(nodes), self._rules, monotonic)
         plan = decide(snapshot.group_of(cell, monotonic), cell, node_name, self._rules, now)
         wish_before = memory.wish
+        self._stop_evictions(plan, node_name)
         outcome = Outcome() if self._hands is None else await self._hands.act.write(plan)
         verdict = self._judged(plan, outcome, memory, snapshot)
         if memory.wish is not wish_before:
             self._look_at_signalled(plan, but=node_name)
-        self._evict(plan, node_name, complete=memory.incomplete_since is None)
+        self._evict(plan, complete=memory.incomplete_since is None)
         return self._when_again(key, plan, outcome, verdict)
 
     def _judged(self, plan: Plan, outcome: Outcome, memory: CellMemory, snapshot: Snapshot) -> Verdict:
@@ -177,13 +178,17 @@ class Rebalance:
         else:
             self._report.emptied(cell, verdict, memory.last_node)
 
-    def _evict(self, plan: Plan, node_name: str | None, *, complete: bool) -> None:
-        if node_name is None or self._hands is None:
-            return
-        if plan.evict is None:
-            self._leave(node_name)
-        elif complete or plan.evict.at_once:
+    def _evict(self, plan: Plan, *, complete: bool) -> None:
+        if plan.evict is not None and self._hands is not None and (complete or plan.evict.at_once):
             self._hands.drain.empty(plan.evict, plan.cell)
+
+    def _stop_evictions(self, plan: Plan, node_name: str | None) -> None:
+        """Before the writes, which may take long: pods that are to stay must not go meanwhile."""
+        if node_name is not None and plan.evict is None:
+            self._leave(node_name)
+        if plan.wish is not Wish.BLOCK:
+            for signal in plan.signals:
+                self._leave(signal.node.name)
 
     def _leave(self, node: str) -> None:
         if self._hands is not None:
@@ -224,6 +229,8 @@ class Rebalance:
         if new is not None and self._is_signalled((new,)):
             cells -= {new.cell}
         if old is not None and (new is None or new.uid != old.uid or not self._is_signalled((new,))):
+            # At once, not at the next look: the pods of a node that takes its name over are in the same watch.
+            self._leave(old.name)
             self._report.signal_ended(old, gone=new is None)
         return [*map(NodeKey, sorted(nodes)), *map(CellKey, sorted(cells))]
 
