@@ -6,6 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from io import TextIOWrapper
 from textwrap import fill
 from typing import Final
 
@@ -53,6 +54,7 @@ def run(arguments: Namespace) -> int:
     if arguments.list:
         print("\n".join(catalogue()))
         return 0
+    _write_whatever_the_encoding()
     console = Console(highlight=False)
     on_terminal = sys.stdout.isatty() and not console.is_dumb_terminal
     if arguments.output == "live" and not on_terminal:
@@ -85,6 +87,12 @@ def _plain(arguments: Namespace) -> Ending:
     speed = arguments.speed or _UNBOUNDED
     print(f"{arguments.scenario.name}: {arguments.scenario.summary}\n")
     return play(arguments.scenario, arguments.seed, None if speed == _UNBOUNDED else speed, Lines(sys.stdout))
+
+
+def _write_whatever_the_encoding() -> None:
+    """Where a character cannot be written, a question mark is better than the end of the play."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 @contextmanager
