@@ -136,7 +136,7 @@ def _zones(scene: Scene, marks: _Marks, width: int) -> Table:
 def _zone(scene: Scene, zone: str, marks: _Marks, rows: int) -> Panel:
     state = scene.state_of(SPOT, zone)
     style = _STATE_STYLES.get(state, "default")
-    title = Text.assemble((f" {zone} ", "bold"), (f"{state} ", f"bold {style}") if state else "")
+    title = Text.assemble((zone, "bold"), " ", (state, f"bold {style}"))
     nodes = scene.in_zone(zone)
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(no_wrap=True, min_width=_NODE_NAME)
@@ -248,7 +248,8 @@ def _autoscaler(scene: Scene) -> list[Text]:
         return [Text(words, style="dim")]
     growth = choice.growth
     verdict = f"grows {growth.grown} by {growth.nodes}" if growth.grown else "grows nothing"
-    first = Text.assemble((f"{clock(choice.at)} ", "dim"), (verdict, "yellow"), f" for {len(growth.waiting)} pods")
+    pods = "1 pod" if len(growth.waiting) == 1 else f"{len(growth.waiting)} pods"
+    first = Text.assemble((f"{clock(choice.at)} ", "dim"), (verdict, "yellow"), f" for {pods}")
     ordered = [f"{count} in {zone}" for zone, count in scene.ordered.items()]
     if ordered:
         first.append(f"; on order: {listed(ordered)}", "dim")

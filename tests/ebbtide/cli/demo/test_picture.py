@@ -90,7 +90,7 @@ def test_marks_tell_the_states_of_nodes_without_colour() -> None:
 def test_it_says_who_decided_what_and_why() -> None:
     text = "\n".join(plainly(100, 30))
     assert "0:14 spot/us-east-1a blocked: 2 nodes are signalled" in text
-    assert "0:20 grows b by 1 for 1 pods; on order: 1 in us-east-1b" in text
+    assert "0:20 grows b by 1 for 1 pod; on order: 1 in us-east-1b" in text
     assert "not a: node(s) had untolerated taint(s) (template: node a-3)" in text
     assert "2 Insufficient cpu" in text
 
