@@ -129,6 +129,11 @@ TOLERATIONS = [
         node=node("a1", signal=10),
     ),
     Case(
+        "the prevent taint by an empty value, before it is there",
+        _tolerating(S_EXISTS, toleration(PREVENT, "Equal", "")),
+        node=node("a1", signal=10),
+    ),
+    Case(
         "only the signal, before the prevent taint is there",
         _tolerating(S_EXISTS),
         node=node("a1", signal=10),
