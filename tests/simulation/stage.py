@@ -1,12 +1,12 @@
 """A stage for stories: the embedded cluster on simulated time, replicas of the reconciler, and what is expected.
 
-    def test_something() -> None:
-        async def story(stage: Stage) -> None:
-            stage.nodes("a1 S(299s)", "a2")
-            stage.start()
-            await stage.until(lambda: stage.marked("a", "P"))
+def test_something() -> None:
+    async def story(stage: Stage) -> None:
+        stage.nodes("a1 S(299s)", "a2")
+        stage.start()
+        await stage.until(lambda: stage.marked("a", "P"))
 
-        play(story)
+    play(story)
 """
 
 import asyncio
@@ -52,7 +52,9 @@ class Replica:
         self.name = name
         self.tap = Wiretap(stage.cluster, name, stage.journal)
         self.client = Client(
-            self.tap.access(), field_manager=vocabulary.FIELD_MANAGER_RECONCILER, user_agent=f"ebbtide-reconciler/{name}"
+            self.tap.access(),
+            field_manager=vocabulary.FIELD_MANAGER_RECONCILER,
+            user_agent=f"ebbtide-reconciler/{name}",
         )
         clock = stage.cluster.clock.skewed(skew)
         self.program = Reconciler(settings, self.client, clock, Place(NAMESPACE, name), dry_run)
@@ -135,7 +137,7 @@ class Stage:
         self,
         method: str,
         path: str,
-        do: Callable[[Request], None],
+        do: Callable[[Request], object],
         *,
         answered: bool = False,
         skip: int = 0,
@@ -166,9 +168,11 @@ class Stage:
     async def settle(self, quiet: float = 120.0, within: float = 7200.0) -> None:
         """Waits until neither nodes nor pods nor writes have changed for so long."""
         async with asyncio.timeout(within):
-            before: tuple[int, int] | None = None
-            while before != (before := (len(self.journal.changes), len(self.journal.writes))):
+            while True:
+                before = len(self.journal.changes) + len(self.journal.writes)
                 await asyncio.sleep(quiet)
+                if before == len(self.journal.changes) + len(self.journal.writes):
+                    return
 
     # --- what others do ----------------------------------------------------------------------------------------
 
@@ -298,4 +302,3 @@ def play(
     with capture_logs() as logs:
         simulate(main())
     assert not [entry for entry in logs if entry["log_level"] in ("error", "critical")]
-

@@ -191,9 +191,12 @@ def test_nr_14_the_old_zone_label_counts_where_the_new_one_is_missing() -> None:
         old = {vocabulary.ZONE_LABEL: None, vocabulary.ZONE_LABEL_FALLBACK: "a"}
         both = {vocabulary.ZONE_LABEL: "a", vocabulary.ZONE_LABEL_FALLBACK: "b"}
         for name, labels in (("n1", old), ("n2", both)):
-            stage.change(name, lambda body, labels=labels: body.update(  # type: ignore[misc] # mypy has no type for defaults
-                objects.changed(body, {"metadata": {"labels": labels}})
-            ))
+            stage.change(
+                name,
+                lambda body, labels=labels: body.update(  # type: ignore[misc] # mypy has no type for defaults
+                    objects.changed(body, {"metadata": {"labels": labels}})
+                ),
+            )
         stage.start()
         stage.signal("n1", "n2")
         await stage.until(lambda: stage.prevented("n1", "n2"), within=3)

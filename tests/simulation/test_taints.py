@@ -182,7 +182,7 @@ def test_nr_26_nothing_is_decided_before_the_list_of_nodes_is_complete() -> None
     play(story)
 
 
-def test_nr_27_repeated_events_and_lost_answers_lead_to_no_second_write() -> None:
+def test_nr_27_repeated_events_lead_to_no_second_write() -> None:
     async def story(stage: Stage) -> None:
         stage.nodes("a1", "a2", "a3")
         stage.faults.inject(RepeatEvents(count=None), When("WATCH", "/api/v1/nodes"))
@@ -191,9 +191,7 @@ def test_nr_27_repeated_events_and_lost_answers_lead_to_no_second_write() -> Non
         stage.signal("a1", "a2")
         await stage.until(lambda: stage.prevented("a1", "a2", "a3"), within=1)
         await stage.settle()
-        assert sorted(write.node for write in stage.journal.node_writes) == ["a1", "a1", "a2", "a3"] or sorted(
-            write.node for write in stage.journal.node_writes
-        ) == ["a1", "a2", "a3"]
+        assert sorted(write.node for write in stage.journal.node_writes) == ["a1", "a2", "a3"]
 
     play(story)
 

@@ -93,7 +93,7 @@ class Hook:
 
     method: str
     path: str
-    do: Callable[[Request], None]
+    do: Callable[[Request], object]
     answered: bool = False
     skip: int = 0
     times: int | None = 1

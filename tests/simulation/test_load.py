@@ -1,0 +1,169 @@
+"""Many nodes and pods at once, and the numbers that are counted meanwhile."""
+
+import asyncio
+
+from ebbtide.sim.actors.kubelet import Timings
+from ebbtide.sim.faults import Answer, When
+from ebbtide.sim.kinds import PODS
+from tests.simulation.stage import Stage, play
+from tests.simulation.test_evictions import A1, EVICTED, SLOW
+from tests.simulation.wiretap import EVICTION_PATH, LEASE_PATH
+
+
+def test_nr_35_heartbeats_cost_nothing() -> None:
+    async def story(stage: Stage) -> None:
+        stage.nodes(*(f"a{number}" for number in range(200)))
+        one = stage.start()
+        await stage.until(lambda: one.leads)
+        await asyncio.sleep(5)
+        looks = one.metric("noderebalance_reconcile_duration_seconds_count")
+        before = len(stage.journal.requests)
+        await asyncio.sleep(60)
+        assert one.metric("noderebalance_reconcile_duration_seconds_count") == looks
+        assert {r.path.rsplit("/", 1)[-1] for r in stage.journal.requests[before:]} == {"ebbtide-reconciler"}
+        assert all(r.matches("PUT", LEASE_PATH) for r in stage.journal.requests[before:])
+
+    play(story, timings=Timings(beating=10.0), resync_period=86400.0)
+
+
+def test_nr_51_slow_pods_hold_up_nobody() -> None:
+    async def story(stage: Stage) -> None:
+        names = [f"a{number}" for number in range(20)]
+        stage.nodes(*names)
+        for number, name in enumerate(names):
+            stage.pods(name, *(f"{name}-{pod}" for pod in range(5)), metadata=SLOW if number < 5 else {})
+        one = stage.start()
+        await stage.until(lambda: one.leads)
+        stage.signal(*names)
+        await stage.until(lambda: len(stage.evicted()) == 100, within=30)
+
+    play(story)
+
+
+def test_nr_52_a_node_that_another_program_drains_is_not_counted() -> None:
+    async def story(stage: Stage) -> None:
+        stage.nodes("a1 S(30s) C", "a2 S(10s)")
+        stage.pods("a1", "p1", "p2", metadata=SLOW)
+        for pod in ("p1", "p2"):
+            stage.storage.delete(PODS, pod, "default")
+        one = stage.start()
+        await stage.settle(quiet=60)
+        assert not stage.journal.evictions
+        assert one.metric(EVICTED, **A1) is None
+
+    play(story)
+
+
+def test_nr_53_no_more_pods_are_under_way_than_the_operator_allows_and_no_place_stays_free() -> None:
+    async def story(stage: Stage) -> None:
+        names = [f"a{number}" for number in range(60)]
+        stage.nodes(*names)
+        for name in names[:30]:
+            stage.pods(name, f"{name}-0", f"{name}-1")
+        one = stage.start()
+        await stage.until(lambda: one.leads)
+
+        async def storm() -> None:
+            for name in names[:30]:
+                stage.signal(name)
+                await asyncio.sleep(2)
+
+        storming = asyncio.ensure_future(storm())
+        most = 0
+        while not storming.done() or any(stage.on_node(name) for name in names[:30]):
+            going = sum(pod.deleting for pod in stage.storage.scan(PODS))
+            assert going <= 5
+            most = max(most, going)
+            assert stage.time < 600
+            await asyncio.sleep(0.1)
+        assert most == 5
+        assert stage.prevented(*names)
+        # 60 pods of 10 s each through 5 places are at least 120 s; with a second between them at most 132 s.
+        assert stage.time < 120 + 60 + 12
+
+    play(story, timings=Timings(stopping=10.0), max_evictions_in_flight=5)
+
+
+def test_nr_54_a_pod_whose_volume_cannot_follow_is_held_where_the_operator_wants_it() -> None:
+    async def story(stage: Stage) -> None:
+        stage.nodes("a1 S(30s)", "a2 S(10s)", "a3 S(10s) unready")
+        for node, claim in (("a1", "disk"), ("a3", "disk"), ("a1", "unbound")):
+            volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
+            stage.pods(node, f"{claim}-on-{node}", spec={"volumes": volumes})
+        stage.pods("a1", "free")
+        stage.cluster.create(_claim("disk", "pv-1"), _claim("unbound", ""), _volume("pv-1", "a"))
+        stage.start()
+        await stage.settle(quiet=60)
+
+    async def held(stage: Stage) -> None:
+        await story(stage)
+        assert sorted(stage.evicted()) == ["disk-on-a3", "free", "unbound-on-a1"]
+
+    async def evicted(stage: Stage) -> None:
+        await story(stage)
+        assert len(stage.evicted()) == 4
+
+    play(held, zonal_volume_policy="hold")
+    play(evicted)
+
+
+def test_nr_55_a_node_is_counted_once_for_each_signal() -> None:
+    async def story(stage: Stage) -> None:
+        stage.nodes("a1 S(30s)", "a2 S(10s)")
+        stage.pods("a1", *(f"p{number}" for number in range(30)))
+        stage.faults.inject(Answer(503, "ServiceUnavailable"), When("POST", EVICTION_PATH))
+        one = stage.start()
+        await stage.until(lambda: len(stage.journal.evictions) >= 40)
+        assert not one.metric(EVICTED, **A1)
+        stage.faults.clear()
+        await stage.settle(quiet=60)
+        assert one.metric(EVICTED, **A1) == 1
+        stage.calm("a1")
+        await asyncio.sleep(5)
+        stage.pods("a1", "again")
+        stage.signal("a1")
+        await stage.settle()
+        assert one.metric(EVICTED, **A1) == 2
+        stage.delete("a1")
+        await asyncio.sleep(1)
+        assert one.metric(EVICTED, **A1) is None
+
+    play(story)
+
+
+def test_nr_56_metrics_know_living_nodes_only() -> None:
+    async def story(stage: Stage) -> None:
+        stage.nodes("a1 S(10s)", "b1")
+        one = stage.start()
+        await stage.until(lambda: one.leads)
+        for number in range(2, 60):
+            stage.join(f"a{number}")
+            stage.pods(f"a{number}", f"p{number}")
+            stage.signal(f"a{number}")
+            await asyncio.sleep(5)
+            stage.delete(f"a{number}")
+        await asyncio.sleep(5)
+        nodes = [s.labels["node"] for m in one.program.registry.collect() for s in m.samples if "node" in s.labels]
+        assert set(nodes) <= {"a1"}
+        stage.delete("b1")
+        await asyncio.sleep(1)
+        assert one.state("b") == ""
+
+    play(story)
+
+
+def _claim(name: str, volume: str) -> dict[str, object]:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeName": volume}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
+
+
+def _volume(name: str, zone: str) -> dict[str, object]:
+    expression = {"key": "topology.ebs.csi.aws.com/zone", "operator": "In", "values": [zone]}
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "nodeAffinity": affinity,
+        "csi": {"driver": "ebs.csi.aws.com", "volumeHandle": name},
+    }
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
