@@ -146,12 +146,13 @@ class PodFacts:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceFacts:
-    """What is read of a Namespace: whether the operator wants its pods left alone."""
+    """What is read of a Namespace: whether its pods are to be left alone, and whether all of them are guarded."""
 
     name: str
     uid: str
     resource_version: int = field(compare=False)
     ignored: bool
+    guarded: bool = False
 
     @property
     def key(self) -> str:
@@ -240,7 +241,7 @@ def pod_facts(raw: Raw) -> PodFacts:
     """Reads a Pod object. Raises KeyError only for an object without name, namespace, uid or resourceVersion."""
     metadata, spec = raw["metadata"], _mapping(raw.get("spec"))
     pod_labels = _mapping(metadata.get("labels"))
-    owner, owned_by_node = _owner(metadata)
+    owner, owned_by_node = read_owner(metadata)
     return PodFacts(
         namespace=intern(metadata["namespace"]),
         name=metadata["name"],
@@ -252,7 +253,7 @@ def pod_facts(raw: Raw) -> PodFacts:
         deleting=metadata.get("deletionTimestamp") is not None,
         owner=owner,
         mirror=owned_by_node or vocabulary.MIRROR_POD_ANNOTATION in _mapping(metadata.get("annotations")),
-        tolerations=tuple(_toleration(entry) for entry in _sequence(spec.get("tolerations"))),
+        tolerations=tuple(read_toleration(entry) for entry in _sequence(spec.get("tolerations"))),
         claims=tuple(_claims(spec)),
         pool=str(pod_labels.get(vocabulary.POOL_LABEL) or ""),
         busy=pod_labels.get(vocabulary.BUSY_LABEL) == "true",
@@ -268,6 +269,7 @@ def namespace_facts(raw: Raw) -> NamespaceFacts:
         uid=metadata["uid"],
         resource_version=int(metadata["resourceVersion"]),
         ignored=block == vocabulary.BLOCK_IGNORE,
+        guarded=_mapping(metadata.get("labels")).get(vocabulary.GUARD_LABEL) == vocabulary.GUARD_ENABLED,
     )
 
 
@@ -328,7 +330,8 @@ def _taint(raw: Raw) -> Taint:
     )
 
 
-def _toleration(raw: Raw) -> Toleration:
+def read_toleration(raw: Raw) -> Toleration:
+    """One entry of `spec.tolerations`."""
     return Toleration(
         key=intern(str(raw.get("key") or "")),
         operator=intern(str(raw.get("operator") or "Equal")),
@@ -346,7 +349,8 @@ def _ready_since(status: Raw) -> float | None:
     return None
 
 
-def _owner(metadata: Raw) -> tuple[Owner | None, bool]:
+def read_owner(metadata: Raw) -> tuple[Owner | None, bool]:
+    """The controlling owner, and whether a Node is among the owners, which only static pods have."""
     controller, owned_by_node = None, False
     for reference in _sequence(metadata.get("ownerReferences")):
         owned_by_node = owned_by_node or reference.get("kind") == "Node"

@@ -34,8 +34,12 @@ BLOCK_IGNORE: Final = "ignore"
 
 # --- pods and workload objects ----------------------------------------------------------------------------------
 POOL_LABEL: Final = "ebbtide/pool"
+POOL_SHARED: Final = "shared"
 NODE_GROUP_PIN_LABEL: Final = "ebbtide/node-group"
+# Opts a pod, or every pod of a namespace, in to being kept out of blocked zones; on a pod also out again.
 GUARD_LABEL: Final = "ebbtide/guard"
+GUARD_ENABLED: Final = "enabled"
+GUARD_DISABLED: Final = "disabled"
 BLOCKED_ZONES_ANNOTATION: Final = "ebbtide/blocked-zones"
 BUSY_LABEL: Final = "ebbtide/busy"
 # The kubelet puts this on the API's mirror of a static pod; evicting the mirror does nothing to the pod.
