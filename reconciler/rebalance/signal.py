@@ -50,7 +50,8 @@ def signal_of(node: NodeFacts, taint_key: str, now: float) -> Signal | None:
     remembered = first_seen(node)
     if remembered is not None:
         return Signal(node, remembered, Source.ANNOTATION)
-    return Signal(node, now, Source.NOW)
+    # With our clock behind the API server's, "now" may be before the node was there.
+    return Signal(node, max(now, node.created), Source.NOW)
 
 
 def first_seen(node: NodeFacts) -> float | None:

@@ -126,6 +126,13 @@ def test_an_annotation_of_a_node_of_the_same_name_is_nobody_s() -> None:
     assert first_seen(replace(young, created=NOW - 600)) == NOW - 600
 
 
+def test_a_signal_is_never_older_than_its_node() -> None:
+    """Where our clock is behind the API server's, the first look dates it to the node's creation."""
+    signal = signal_of(node("a1", signal=signal_taint(), created=NOW + 7), SIGNAL, NOW)
+    assert signal is not None
+    assert (signal.since, signal.source) == (NOW + 7, Source.NOW)
+
+
 def test_what_is_written_is_what_is_read() -> None:
     """The annotation survives being written and read to the microsecond."""
     for time in (NOW, NOW + 0.5, NOW + 0.000001, 1000000000.0):
