@@ -2,6 +2,7 @@
 
 from ebbtide.config import Settings
 from ebbtide.config.rebalance import NodeRebalance
+from ebbtide.kube.permissions import Need
 from ebbtide.kube.resources import (
     EVENTS,
     LEASES,
@@ -11,7 +12,6 @@ from ebbtide.kube.resources import (
     PERSISTENT_VOLUMES,
     PODS,
 )
-from reconciler.engine.permissions import Need
 
 
 def needs(settings: Settings, namespace: str, *, dry_run: bool) -> list[Need]:

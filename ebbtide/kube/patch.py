@@ -1,6 +1,9 @@
 """JSON patch operations (RFC 6902) and the escaping of their paths (RFC 6901)."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from ebbtide.model import Taint
 
 Operation = dict[str, Any]
 
@@ -28,3 +31,16 @@ def replace(path: str, value: Any) -> Operation:
 def remove(path: str) -> Operation:
     """Takes away what is at `path`, which must exist (else 422)."""
     return {"op": "remove", "path": path}
+
+
+def only_at(version: int) -> Operation:
+    """The patch is for that resourceVersion of the object only: 409 when the object has changed since."""
+    return replace("/metadata/resourceVersion", str(version))
+
+
+def remove_taints(taints: Sequence[Taint], ours: Callable[[Taint], bool]) -> list[Operation]:
+    """Takes those of a node's `taints` away, by their positions: only beside `only_at` the version that has them.
+
+    From the last one to the first, since each removal moves what stands behind it.
+    """
+    return [remove(pointer("spec", "taints", at)) for at in reversed(range(len(taints))) if ours(taints[at])]

@@ -20,8 +20,8 @@ import structlog
 from ebbtide.clock import Clock
 from ebbtide.kube.client import Client
 from ebbtide.kube.errors import ApiError, KubeError
+from ebbtide.kube.lease_record import Record
 from reconciler.engine.lease_lock import Candidacy, LeaseLock
-from reconciler.engine.lease_record import Record
 
 log = structlog.stdlib.get_logger(__name__)
 

@@ -13,12 +13,12 @@ from typing import Any
 import structlog
 
 from ebbtide.clock import Clock
+from ebbtide.kube import lease_record
 from ebbtide.kube.client import Client
 from ebbtide.kube.errors import AlreadyExists, Conflict, NotFound
+from ebbtide.kube.lease_record import Claim, Record
 from ebbtide.kube.limits import Lane
 from ebbtide.kube.resources import LEASES
-from reconciler.engine import lease_record
-from reconciler.engine.lease_record import Claim, Record
 
 log = structlog.stdlib.get_logger(__name__)
 

@@ -15,7 +15,7 @@ from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.kube.client import Client
 from ebbtide.kube.errors import Conflict, Invalid, KubeError, NotFound, NotLeading
 from ebbtide.kube.limits import Lane
-from ebbtide.kube.patch import Operation, add, pointer, remove, replace
+from ebbtide.kube.patch import Operation, add, only_at, pointer, remove, remove_taints
 from ebbtide.kube.resources import NODES
 from ebbtide.kube.store import Store
 from ebbtide.model import NodeFacts, format_time
@@ -43,7 +43,7 @@ class Outcome:
 
 def patch_of(write: NodeWrite, rules: NodeRebalance, now: float) -> list[Operation]:
     """The JSON patch of a write: the version it relies on first, then taint and annotation."""
-    version = replace("/metadata/resourceVersion", str(write.node.resource_version))
+    version = only_at(write.node.resource_version)
     return [version, *_taint_operations(write, rules, now), *_annotation_operations(write, now)]
 
 
@@ -53,8 +53,7 @@ def _taint_operations(write: NodeWrite, rules: NodeRebalance, now: float) -> lis
         taint = {"key": key, "value": str(int(now)), "effect": vocabulary.PREVENT_TAINT_EFFECT}
         return [add("/spec/taints/-", taint) if taints else add("/spec/taints", [taint])]
     if write.prevent is Change.REMOVE:
-        ours = (i for i, t in enumerate(taints) if (t.key, t.effect) == (key, vocabulary.PREVENT_TAINT_EFFECT))
-        return [remove(pointer("spec", "taints", next(ours)))]
+        return remove_taints(taints, lambda taint: (taint.key, taint.effect) == (key, vocabulary.PREVENT_TAINT_EFFECT))
     return []
 
 

@@ -12,10 +12,11 @@ from ebbtide.errors import ClusterAccessError
 from ebbtide.kube.access import Access
 from ebbtide.kube.client import Client
 from ebbtide.kube.errors import Forbidden, KubeError, Unauthorized, Unavailable
+from ebbtide.kube.permissions import Need
 from ebbtide.kube.resources import EVENTS, LEASES, NODES, PODS
 from ebbtide.sim.time import simulate
 from ebbtide.sim.wire import Wire
-from reconciler.engine.permissions import Need, persistence, wait_until_permitted
+from reconciler.engine.permissions import persistence, wait_until_permitted
 
 LIST_NODES = Need("list", NODES, "to know zones")
 PATCH_NODES = Need("patch", NODES, "to taint a zone")

@@ -1,0 +1,4 @@
+"""Removing what the product has put on a cluster: `snapshot` reads, `decide` chooses, `act` removes.
+
+`sweep` is the whole of it; `leader` says whether a reconciler would put everything back.
+"""
