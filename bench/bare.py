@@ -17,6 +17,7 @@ from tests.controlplane.servers import ControlPlane
 
 Request = Callable[[], Awaitable[None]]
 
+_JSON_PATCH = "application/json-patch+json"
 _TIMEOUT = aiohttp.ClientTimeout(total=60)
 
 
@@ -69,6 +70,11 @@ class Bare:
             | {"value": taint if has_taints else [taint]},
         )
 
+    def taint_any(self, node: str, key: str) -> Request:
+        """Adds a taint behind those of the node, whatever its version; it needs to have one."""
+        operation = {"op": "add", "path": "/spec/taints/-", "value": {"key": key, "value": "1", "effect": "NoSchedule"}}
+        return self._request("PATCH", NODES.path("", node), [operation], _JSON_PATCH)
+
     def untaint(self, raw: dict[str, Any], key: str) -> Request:
         """Removes the taint again."""
         place = next(index for index, taint in enumerate(raw["spec"]["taints"]) if taint["key"] == key)
@@ -95,7 +101,7 @@ class Bare:
         metadata = raw["metadata"]
         version = {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]}
         path = NODES.path("", metadata["name"])
-        return self._request("PATCH", path, [version, operation], "application/json-patch+json")
+        return self._request("PATCH", path, [version, operation], _JSON_PATCH)
 
     def _request(self, method: str, path: str, body: Any, content_type: str) -> Request:
         data, headers = orjson.dumps(body), {"Content-Type": content_type}
