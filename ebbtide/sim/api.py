@@ -17,7 +17,7 @@ from ebbtide.sim.deletion import Deletion
 from ebbtide.sim.faults import Answer, Compact, Delay, Drop, Effect, Faults
 from ebbtide.sim.kinds import PODS
 from ebbtide.sim.patches import APPLY_PATCH, decoded
-from ebbtide.sim.refusals import BadRequest, MethodNotAllowed, NotAcceptable, Refusal, UnsupportedMediaType
+from ebbtide.sim.refusals import BadRequest, MethodNotAllowed, NotAcceptable, PlainFault, Refusal, UnsupportedMediaType
 from ebbtide.sim.routes import Target, target
 from ebbtide.sim.storage import Storage, Write
 from ebbtide.sim.stored import Stored
@@ -105,7 +105,7 @@ class ApiServer:
             return await self._watch(request, meant, effects)
         handler = self._handlers.get((request.method, bool(meant.name)))
         if handler is None or (meant.subresource in _ACTIONS and request.method != "POST"):
-            raise MethodNotAllowed(_NOT_ALLOWED, kind=meant.kind)
+            raise MethodNotAllowed(_NOT_ALLOWED)
         return await handler(request, meant)
 
     async def _other(self, request: web.BaseRequest) -> web.Response:
@@ -141,7 +141,7 @@ class ApiServer:
     async def _create(self, request: web.BaseRequest, meant: Target) -> web.Response:
         _check_content_type(request)
         if meant.kind.namespaced and not meant.namespace:
-            raise MethodNotAllowed(_NOT_ALLOWED, kind=meant.kind)
+            raise MethodNotAllowed(_NOT_ALLOWED)
         stored = await self.writes.create(meant, await request.read(), _write(request, meant))
         return as_json(stored.data, 201)
 
@@ -177,20 +177,23 @@ class ApiServer:
 
     async def _act_on_pod(self, request: web.BaseRequest, meant: Target) -> web.Response:
         body = decoded(await request.read())
-        dry_run = "dryRun" in request.query
         if meant.kind is not PODS or meant.subresource not in _ACTIONS:
-            raise MethodNotAllowed(_NOT_ALLOWED, kind=meant.kind)
+            raise MethodNotAllowed(_NOT_ALLOWED)
         if meant.subresource == "eviction":
             options = budgets.eviction_options(body, meant.name)
-            if dry_run:
-                options = replace(options, dry_run=True)
+            options = replace(options, dry_run=options.dry_run or "dryRun" in request.query)
             budgets.evict(self._storage, meant.namespace, meant.name, options)
         else:
-            node = (body.get("target") or {}).get("name")
-            if not node:
-                raise BadRequest("target.name: Required value")
-            self._storage.bind(meant.namespace, meant.name, node, (body.get("metadata") or {}).get("uid", ""))
+            self._bind(meant, body)
         return as_json(orjson.dumps({**_SUCCESS, "code": 201}), 201)
+
+    def _bind(self, meant: Target, body: Mapping[str, Any]) -> None:
+        metadata, node = body.get("metadata") or {}, (body.get("target") or {}).get("name")
+        if metadata.get("name", meant.name) != meant.name:
+            raise BadRequest("name in URL does not match name in Binding object")
+        if not node:
+            raise PlainFault("target.name: Required value")
+        self._storage.bind(meant.namespace, meant.name, node, metadata.get("uid", ""))
 
 
 Handler = Callable[[web.BaseRequest, Target], Awaitable[web.StreamResponse]]

@@ -11,7 +11,6 @@ from typing import Any
 
 import orjson
 
-from ebbtide.sim.kinds import Kind
 from ebbtide.sim.ownership import (
     ATOMIC,
     ITEM,
@@ -20,6 +19,7 @@ from ebbtide.sim.ownership import (
     Leaves,
     Ownership,
     Path,
+    belongs,
     dotted,
     item_segment,
     list_keys,
@@ -39,17 +39,15 @@ class Applied:
     ownership: tuple[Ownership, ...]
 
 
-def apply(
-    kind: Kind, live: Object, held: tuple[Ownership, ...], wanted: Object, write: Ownership, *, force: bool
-) -> Applied:
+def apply(live: Object, held: tuple[Ownership, ...], wanted: Object, write: Ownership, *, force: bool) -> Applied:
     """Applies `wanted`, a partial object, as `write` (without paths yet); raises Conflict.
 
     `live` may be changed.
     """
-    wanted = tidy(wanted)
+    wanted = {name: value for name, value in tidy(wanted).items() if belongs(name, write.subresource)}
     leaves = owned_leaves(wanted)
     before = owned_leaves(live)
-    _refuse_conflicts(kind, live, _contested(held, before, leaves, write), force=force)
+    _refuse_conflicts(_contested(held, before, leaves, write), force=force)
     previous = next((entry for entry in held if entry.holder == write.holder), None)
     merged = _merged(live, wanted)
     given_up = previous.paths - leaves.keys() if previous else frozenset()
@@ -87,7 +85,7 @@ def _contested(
     ]
 
 
-def _refuse_conflicts(kind: Kind, live: Object, contested: list[tuple[Ownership, Path]], *, force: bool) -> None:
+def _refuse_conflicts(contested: list[tuple[Ownership, Path]], *, force: bool) -> None:
     if not contested or force:
         return
     causes = [
@@ -96,20 +94,18 @@ def _refuse_conflicts(kind: Kind, live: Object, contested: list[tuple[Ownership,
     ]
     count = f"{len(causes)} conflict{'s' if len(causes) > 1 else ''}"
     message = f"Apply failed with {count}: {_listed(contested)}"
-    raise Conflict(message, kind=kind, name=live["metadata"]["name"], causes=causes)
+    raise Conflict(message, causes=causes)
 
 
 def _listed(contested: list[tuple[Ownership, Path]]) -> str:
     by_holder: dict[str, list[str]] = {}
     for entry, path in contested:
         by_holder.setdefault(_holder(entry), []).append(dotted(path))
-    lines = []
-    for holder, fields in by_holder.items():
-        if len(fields) == 1:
-            lines.append(f"conflict with {holder}: {fields[0]}")
-        else:
-            lines.append(f"conflicts with {holder}:\n" + "\n".join(f"- {field}" for field in fields))
-    return "\n".join(lines)
+    if len(contested) == 1:
+        ((holder, (field,)),) = by_holder.items()
+        return f"conflict with {holder}: {field}"
+    lists = {holder: "\n".join(f"- {field}" for field in fields) for holder, fields in by_holder.items()}
+    return "\n".join(f"conflicts with {holder}:\n{listed}" for holder, listed in lists.items())
 
 
 def _holder(entry: Ownership) -> str:
@@ -117,7 +113,7 @@ def _holder(entry: Ownership) -> str:
     if entry.subresource:
         text += f' with subresource "{entry.subresource}"'
     if entry.operation == "Update":
-        text += f" using {entry.api_version} at {entry.time}"
+        text += f" using {entry.api_version}"
     return text
 
 
@@ -141,12 +137,31 @@ def _merged_value(name: str, live: Any, wanted: Any) -> Any:
     return wanted
 
 
-def _merged_items(live: list[Object], wanted: Iterable[Body], keys: tuple[str, ...]) -> list[Object]:
-    items = {item_segment(item, keys): item for item in live}
-    for item in wanted:
-        segment = item_segment(item, keys)
-        items[segment] = _merged(items.get(segment, {}), item)
-    return list(items.values())
+def _merged_items(live: list[Object], wanted: list[Body], keys: tuple[str, ...]) -> list[Object]:
+    """Items of both come in the order wanted; those that only the live list has keep their place among them.
+
+    Follows visitListItems of structured-merge-diff `typed/merge.go`.
+    """
+    there = {item_segment(item, keys): item for item in live}
+    asked = {item_segment(item, keys): item for item in wanted}
+    waiting, coming, merged = list(there), list(asked), list[Object]()
+    while waiting or coming:
+        if waiting and waiting[0] not in asked:
+            merged.append(there[waiting.pop(0)])
+        elif waiting and (not coming or _comes_later(waiting[0], coming, there)):
+            waiting.pop(0)
+        else:
+            segment = coming.pop(0)
+            merged.append(_merged(there.get(segment, {}), asked[segment]))
+            if waiting and waiting[0] == segment:
+                waiting.pop(0)
+    return merged
+
+
+def _comes_later(segment: str, coming: list[str], there: Mapping[str, Object]) -> bool:
+    """Whether another item of both lists is to come before this one, or this one has come already."""
+    shared = next((other for other in coming if other in there), None)
+    return shared != segment
 
 
 def _give_up(body: Object, paths: Iterable[Path], others: list[Ownership]) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ebbtide.sim import kinds
 from ebbtide.sim.deletion import Deletion, check_preconditions
 from ebbtide.sim.kinds import POD_DISRUPTION_BUDGETS, PODS, kind_of
-from ebbtide.sim.refusals import BadRequest, Refusal, TooManyRequests
+from ebbtide.sim.refusals import BadRequest, PlainFault, TooManyRequests
 from ebbtide.sim.selectors import matches
 from ebbtide.sim.storage import Storage, Write
 from ebbtide.sim.stored import Object, Stored
@@ -23,20 +23,13 @@ _IGNORES_BUDGET: Final = frozenset({"Succeeded", "Failed", "Pending"})
 _EVICTED_BY: Final = Write(manager="kube-apiserver", subresource="status")
 
 
-class SeveralBudgets(Refusal):
-    """500 without a reason: more than one budget selects the pod."""
-
-    reason = ""
+class SeveralBudgets(PlainFault):
+    """More than one budget selects the pod."""
 
     def __init__(self) -> None:
         super().__init__(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         )
-
-    def status(self) -> Object:
-        body = super().status()
-        del body["reason"]
-        return body
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +54,8 @@ def evict(storage: Storage, namespace: str, name: str, options: Deletion) -> Non
     Raises NotFound, PreconditionFailed, TooManyRequests (cause `DisruptionBudget`), SeveralBudgets, and Forbidden when
     the namespace is going.
     """
-    pod = storage.find(PODS, name, namespace)
     storage.require_namespace(PODS, name, namespace)
+    pod = storage.find(PODS, name, namespace)
     if not pod.deleting and pod.body["status"].get("phase") not in _IGNORES_BUDGET:
         _ask_budget(storage, pod)
     check_preconditions(pod, options)
@@ -208,18 +201,25 @@ def _selects(budget: Stored, pod: Stored) -> bool:
 
 
 def _scale(storage: Storage, pods: list[Stored]) -> int:
-    """How many pods their controllers want together; raises LookupError for a pod without one."""
+    """How many pods their controllers want together; raises LookupError for a controller that is not there.
+
+    Pods without a controller do not count.
+    """
     wanted: dict[str, int] = {}
     for pod in pods:
-        owner = next(
-            (entry for entry in pod.body["metadata"].get("ownerReferences", ()) if entry.get("controller")), None
-        )
-        kind = kind_of(owner["apiVersion"], owner["kind"]) if owner else None
-        stored = storage.peek(kind, owner["name"], pod.namespace) if kind and owner else None
-        if stored is None or "replicas" not in stored.body.get("spec", {}):
-            raise LookupError(f'found no controllers for pod "{pod.name}"')
-        wanted[stored.uid] = stored.body["spec"]["replicas"]
+        references = pod.body["metadata"].get("ownerReferences", ())
+        owner = next((entry for entry in references if entry.get("controller")), None)
+        if owner is not None and owner["uid"] not in wanted:
+            wanted[owner["uid"]] = _replicas(storage, pod, owner)
     return sum(wanted.values())
+
+
+def _replicas(storage: Storage, pod: Stored, owner: Mapping[str, Any]) -> int:
+    kind = kind_of(owner["apiVersion"], owner["kind"])
+    stored = storage.peek(kind, owner["name"], pod.namespace) if kind else None
+    if stored is None or stored.uid != owner["uid"] or "replicas" not in stored.body.get("spec", {}):
+        raise LookupError(f'found no controllers for pod "{pod.name}"')
+    return int(stored.body["spec"]["replicas"])
 
 
 def _share(amount: int | str, whole: int) -> int:

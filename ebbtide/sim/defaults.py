@@ -1,7 +1,7 @@
 """What the server fills in where the client says nothing, by kind.
 
-Only defaults that somebody can see the effect of: k8s.io/kubernetes `pkg/apis/*/v1/defaults.go` and the admission
-plugins DefaultTolerationSeconds, Priority and NamespaceLifecycle's label.
+Only defaults that somebody can see the effect of, and the nulls that Go writes out for times: k8s.io/kubernetes
+`pkg/apis/*/v1/defaults.go` and the admission plugins DefaultTolerationSeconds, Priority and TaintNodesByCondition.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,20 @@ Object = dict[str, Any]
 
 # The admission plugin DefaultTolerationSeconds: how long a pod stays on a node that is not ready or unreachable.
 DEFAULT_TOLERATION_SECONDS: Final = 300
-_AUTOMATIC_TOLERATIONS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+_NODE_INFO: Final = (
+    "machineID",
+    "systemUUID",
+    "bootID",
+    "kernelVersion",
+    "osImage",
+    "containerRuntimeVersion",
+    "kubeletVersion",
+    "kubeProxyVersion",
+    "operatingSystem",
+    "architecture",
+)
+_AUTOMATIC_TOLERATIONS: Final = (NOT_READY, "node.kubernetes.io/unreachable")
 
 
 def fill(kind: Kind, body: Object) -> None:
@@ -33,11 +46,18 @@ def _pod(body: Object) -> None:
     spec = body.setdefault("spec", {})
     _pod_spec(spec)
     _set(
-        spec, enableServiceLinks=True, priority=0, preemptionPolicy="PreemptLowerPriority", serviceAccountName="default"
+        spec,
+        enableServiceLinks=True,
+        priority=0,
+        preemptionPolicy="PreemptLowerPriority",
+        serviceAccountName="default",
+        serviceAccount="default",
     )
     _tolerations(spec)
     status = body.setdefault("status", {})
     _set(status, phase="Pending", qosClass=_quality(spec))
+    for condition in status.get("conditions", ()):
+        _set(condition, lastProbeTime=None, lastTransitionTime=None)
 
 
 def _pod_spec(spec: Object) -> None:
@@ -112,7 +132,7 @@ def _stateful_set(body: Object) -> None:
     )
     _set(spec["updateStrategy"], type="RollingUpdate")
     if spec["updateStrategy"]["type"] == "RollingUpdate":
-        _set(spec["updateStrategy"].setdefault("rollingUpdate", {}), partition=0)
+        _set(spec["updateStrategy"].setdefault("rollingUpdate", {}), partition=0, maxUnavailable=1)
     _set(spec["persistentVolumeClaimRetentionPolicy"], whenDeleted="Retain", whenScaled="Retain")
     for claim in spec.get("volumeClaimTemplates", ()):
         _set(claim, apiVersion="v1", kind="PersistentVolumeClaim")
@@ -194,14 +214,37 @@ def _validating_webhooks(body: Object) -> None:
             _set(webhook["clientConfig"]["service"], port=443)
 
 
+def taint_new_node(body: Object) -> None:
+    """The admission plugin TaintNodesByCondition: a new node is not ready until somebody says so."""
+    taints = body["spec"].setdefault("taints", [])
+    taint = {"key": NOT_READY, "effect": "NoSchedule"}
+    if not any(taint.items() <= present.items() for present in taints):
+        taints.append(taint)
+
+
 def _node(body: Object) -> None:
     body.setdefault("spec", {})
-    body.setdefault("status", {})
+    status = body.setdefault("status", {})
+    _set(status, daemonEndpoints={"kubeletEndpoint": {"Port": 0}}, nodeInfo={})
+    _set(status["nodeInfo"], **dict.fromkeys(_NODE_INFO, ""))
+    for condition in status.get("conditions", ()):
+        _set(condition, lastHeartbeatTime=None, lastTransitionTime=None)
+
+
+def _event(body: Object) -> None:
+    _set(body, deprecatedFirstTimestamp=None, deprecatedLastTimestamp=None, deprecatedSource={})
+
+
+def _core_event(body: Object) -> None:
+    times = ("eventTime", "firstTimestamp", "lastTimestamp")
+    _set(body, **dict.fromkeys(times), reportingComponent="", reportingInstance="", source={})
 
 
 _FILLERS: Final[dict[Kind, Callable[[Object], None]]] = {
     kinds.PODS: _pod,
     kinds.NODES: _node,
+    kinds.EVENTS: _event,
+    kinds.CORE_EVENTS: _core_event,
     kinds.NAMESPACES: _namespace,
     kinds.SERVICES: _service,
     kinds.STATEFUL_SETS: _stateful_set,

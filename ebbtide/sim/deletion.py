@@ -61,7 +61,8 @@ def marked(stored: Stored, options: Deletion, now: float) -> Object | None:
         return body if _shortened(metadata, options, now) else None
     grace = _grace_seconds(stored, options)
     metadata["deletionTimestamp"] = format_time(int(now) + grace)
-    metadata["deletionGracePeriodSeconds"] = grace
+    if stored.kind is not NAMESPACES:
+        metadata["deletionGracePeriodSeconds"] = grace
     _set_propagation(metadata, options.propagation)
     if stored.kind is NAMESPACES:
         body.setdefault("status", {})["phase"] = "Terminating"

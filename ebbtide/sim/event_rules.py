@@ -11,6 +11,8 @@ from ebbtide.sim.refusals import field_problem, required
 from ebbtide.sim.syntax import Problem, invalid_value, qualified_name
 
 _LIMITS: Final = {"reportingInstance": 128, "action": 128, "reason": 128}
+# The internal names, which refusals use.
+_INTERNAL: Final = {"note": "message", "regarding": "involvedObject"}
 _NOTE_LIMIT: Final = 1024
 _CLUSTER_NAMESPACES: Final = frozenset({"default", "kube-system"})
 _DEPRECATED: Final = ("deprecatedFirstTimestamp", "deprecatedLastTimestamp", "deprecatedCount", "deprecatedSource")
@@ -40,7 +42,7 @@ def frozen(before: Body, body: Body) -> Iterator[Problem]:
     """What an update of an event may not touch."""
     for name in sorted(set(before) | set(body)):
         if name not in _CHANGES and before.get(name) != body.get(name):
-            yield invalid_value(name, body.get(name), "field is immutable")
+            yield invalid_value(_INTERNAL.get(name, name), body.get(name), "field is immutable")
 
 
 def _common(body: Body, about: Body, note: str, controller_field: str) -> Iterator[Problem]:

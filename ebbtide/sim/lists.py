@@ -25,6 +25,7 @@ _CONTINUE_TOO_OLD: Final = (
     "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
     "deleted between the time the first chunk was returned and now may show up in the list."
 )
+_MATCHES: Final = ("Exact", "NotOlderThan")
 _OPTIONS: Final = Kind("meta.k8s.io", "v1", "listoptions", "ListOptions", namespaced=False)
 
 
@@ -47,7 +48,8 @@ def parse_query(query: Mapping[str, str]) -> Query:
     """Raises BadRequest for numbers that are none."""
     version = query.get("resourceVersion", "")
     if version and not version.isdigit():
-        raise BadRequest(f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}"')
+        parsing = f'strconv.ParseUint: parsing "{version}": invalid syntax'
+        raise BadRequest(f'invalid resource version: resourceVersion: Invalid value: "{version}": {parsing}')
     initial = query.get("sendInitialEvents")
     return Query(
         label_selector=query.get("labelSelector", ""),
@@ -113,6 +115,10 @@ def _check(query: Query) -> None:
         raise refuse_options("resourceVersionMatch", text)
     if match and query.continue_token:
         raise refuse_options("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
+    if match not in {"", *_MATCHES}:
+        supported = ", ".join(f'"{known}"' for known in (*_MATCHES, ""))
+        text = f'Unsupported value: "{match}": supported values: {supported}'
+        raise Invalid.of(_OPTIONS, "", field_problem("resourceVersionMatch", text, "FieldValueNotSupported"))
     if match == "Exact" and query.resource_version == "0":
         text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
         raise refuse_options("resourceVersionMatch", text)

@@ -60,8 +60,9 @@ class Ownership:
 
     @property
     def holder(self) -> tuple[str, str, str, str]:
-        """What makes two entries one."""
-        return self.manager, self.operation, self.api_version, self.subresource
+        """What makes two entries one; appliers are the same over all versions of the API."""
+        version = "" if self.operation == "Apply" else self.api_version
+        return self.manager, self.operation, version, self.subresource
 
     def without(self, paths: Iterable[Path]) -> "Ownership":
         left = self.paths.difference(paths)
@@ -79,6 +80,13 @@ def list_keys(name: str, items: Iterable[Any]) -> tuple[str, ...]:
 def item_segment(item: Body, keys: tuple[str, ...]) -> str:
     """`k:{"name":"app"}`."""
     return f"k:{orjson.dumps({key: item.get(key) for key in keys}).decode()}"
+
+
+def belongs(name: str, subresource: str) -> bool:
+    """Whether a write of that subresource can own this top-level field: the others are reset by the server."""
+    if subresource == "status":
+        return name in {"metadata", "status"}
+    return name != "status"
 
 
 def owned_leaves(body: Body) -> Leaves:
@@ -116,7 +124,7 @@ def after_write(held: tuple[Ownership, ...], old: Body | None, new: Body, write:
 
     The writer takes what it adds or changes; nobody keeps what is gone.
     """
-    before, after = _parts(old or {}, new)
+    before, after = _parts(old or {}, new, write.subresource)
     taken = {path for path, value in after.items() if path not in before or before[path] != value}
     gone = before.keys() - after.keys()
     if not taken and not gone:
@@ -139,9 +147,9 @@ def taken_over(held: tuple[Ownership, ...], write: Ownership, gone: Iterable[Pat
     return tuple(ownership for ownership in result if ownership.paths)
 
 
-def _parts(old: Body, new: Body) -> tuple[Leaves, Leaves]:
+def _parts(old: Body, new: Body, subresource: str) -> tuple[Leaves, Leaves]:
     """The leaves of what differs between both: most writes touch one corner of an object."""
-    names = [name for name in (*new, *(key for key in old if key not in new)) if old.get(name) != new.get(name)]
+    names = [name for name in {**new, **old} if belongs(name, subresource) and old.get(name) != new.get(name)]
     before = {name: old[name] for name in names if name in old}
     after = {name: new[name] for name in names if name in new}
     return owned_leaves(before), owned_leaves(after)

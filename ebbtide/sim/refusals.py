@@ -2,9 +2,11 @@
 
     Refusal
     ├── BadRequest        400   ├── Conflict             409   ├── Invalid          422
-    ├── Forbidden         403   │   └── AlreadyExists          ├── TooManyRequests  429
-    ├── NotFound          404   ├── Expired              410   ├── ServerFault      500
-    └── MethodNotAllowed  405   └── UnsupportedMediaType 415   └── Unavailable      503
+    ├── Forbidden         403   │   ├── AlreadyExists          │   └── BlindUpdate
+    ├── NotFound          404   │   ├── NotBound               ├── TooManyRequests  429
+    ├── MethodNotAllowed  405   │   └── PreconditionFailed     ├── PlainFault       500
+    └── NotAcceptable     406   ├── Expired              410   └── TooLate          504
+                                └── UnsupportedMediaType 415
 
 The wording follows k8s.io/apimachinery `pkg/api/errors/errors.go`. In-process callers (actors) catch these types;
 over HTTP they are the answer's body.
@@ -22,7 +24,9 @@ class Refusal(Exception):  # noqa: N818 - the server's answer, not a fault of th
     """A request that was not carried out. `details` and `causes` go into the Status as they are."""
 
     code: ClassVar[int] = 500
-    reason: ClassVar[str] = "InternalError"
+    reason: ClassVar[str] = ""
+    # Whether the real server sends `details` also when there are none.
+    has_details: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -48,12 +52,13 @@ class Refusal(Exception):  # noqa: N818 - the server's answer, not a fault of th
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
-            "details": self._details(),
-            "code": self.code,
         }
-        if not body["details"]:
-            del body["details"]
+        if self.reason:
+            body["reason"] = self.reason
+        details = self._details()
+        if details or self.has_details:
+            body["details"] = details
+        body["code"] = self.code
         return body
 
     def _details(self) -> dict[str, Any]:
@@ -77,6 +82,7 @@ class Refusal(Exception):  # noqa: N818 - the server's answer, not a fault of th
 class BadRequest(Refusal):
     code = 400
     reason = "BadRequest"
+    has_details = False
 
 
 class Forbidden(Refusal):
@@ -101,6 +107,7 @@ class MethodNotAllowed(Refusal):
 class NotAcceptable(Refusal):
     code = 406
     reason = "NotAcceptable"
+    has_details = False
 
 
 class Conflict(Refusal):
@@ -123,6 +130,18 @@ class PreconditionFailed(Conflict):
         return kind.kind
 
 
+class NotBound(Conflict):
+    """409 to a binding: the pod has a node already, is going, or is another one."""
+
+    @classmethod
+    def of(cls, kind: Kind, name: str, why: str = MODIFIED) -> "NotBound":
+        message = f'Operation cannot be fulfilled on {kind.qualified}/binding "{name}": {why}'
+        return cls(message, kind=kind, name=name)
+
+    def _details_kind(self, kind: Kind) -> str:
+        return f"{kind.plural}/binding"
+
+
 class AlreadyExists(Conflict):
     reason = "AlreadyExists"
 
@@ -134,6 +153,7 @@ class AlreadyExists(Conflict):
 class Expired(Refusal):
     code = 410
     reason = "Expired"
+    has_details = False
 
 
 class UnsupportedMediaType(Refusal):
@@ -157,19 +177,27 @@ class Invalid(Refusal):
         return kind.kind
 
 
+class BlindUpdate(Invalid):
+    """422 to a PUT that does not say which version it means; the real server names the resource here, not the kind."""
+
+    def __init__(self, kind: Kind, name: str) -> None:
+        problem = field_problem("metadata.resourceVersion", "Invalid value: 0: must be specified for an update")
+        text = f"{problem['field']}: {problem['message']}"
+        super().__init__(f'{kind.qualified} "{name}" is invalid: {text}', kind=kind, name=name, causes=(problem,))
+
+    def _details_kind(self, kind: Kind) -> str:
+        return kind.plural
+
+
 class TooManyRequests(Refusal):
     code = 429
     reason = "TooManyRequests"
 
 
-class ServerFault(Refusal):
-    code = 500
-    reason = "InternalError"
+class PlainFault(Refusal):
+    """500 as the server answers what its own code had no Status for: without a reason."""
 
-
-class Unavailable(Refusal):
-    code = 503
-    reason = "ServiceUnavailable"
+    has_details = False
 
 
 class TooLate(Refusal):

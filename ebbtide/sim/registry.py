@@ -11,7 +11,7 @@ import orjson
 
 from ebbtide.sim import defaults
 from ebbtide.sim.kinds import NODES, PODS, Kind
-from ebbtide.sim.refusals import Conflict, Invalid, field_problem
+from ebbtide.sim.refusals import NotBound
 from ebbtide.sim.shape import tidy
 from ebbtide.sim.stored import Object, Stored
 
@@ -46,6 +46,8 @@ def prepare_create(kind: Kind, body: Object, *, keep_status: bool) -> Object:
     body |= kind.type_meta
     prepared = tidy(body)
     defaults.fill(kind, prepared)
+    if kind is NODES and not keep_status:
+        defaults.taint_new_node(prepared)
     if kind.counts_generations:
         prepared["metadata"]["generation"] = 1
     return prepared
@@ -79,29 +81,28 @@ def count_generation(before: Stored, body: Object) -> None:
         body["metadata"]["generation"] = before.body["metadata"].get("generation", 0) + 1
 
 
-def refuse_blind_update(before: Stored) -> None:
-    """Raises Invalid: this kind is never replaced without saying which version is meant."""
-    problem = field_problem("metadata.resourceVersion", "Invalid value: 0: must be specified for an update")
-    raise Invalid.of(before.kind, before.name, problem)
+def other_uid(before: Stored, uid: str) -> str:
+    """How the storage says that another object was meant."""
+    key = "/".join(part for part in (before.kind.plural, before.namespace, before.name) if part)
+    return (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{key}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before.uid}"
+    )
 
 
 def assign(pod: Object, node: str, now: str) -> None:
     """Puts the pod on the node as the binding subresource does; raises Conflict."""
     name = pod["metadata"]["name"]
     if "deletionTimestamp" in pod["metadata"]:
-        raise _not_bound(name, f"pod {name} is being deleted, cannot be assigned to a host")
+        raise NotBound.of(PODS, name, f"pod {name} is being deleted, cannot be assigned to a host")
     if pod["spec"].get("nodeName"):
-        raise _not_bound(name, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"')
+        raise NotBound.of(PODS, name, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"')
     if pod["spec"].get("schedulingGates"):
-        raise _not_bound(name, f"pod {name} has non-empty .spec.schedulingGates")
+        raise NotBound.of(PODS, name, f"pod {name} has non-empty .spec.schedulingGates")
     pod["spec"]["nodeName"] = node
     conditions = pod.setdefault("status", {}).setdefault("conditions", [])
     conditions[:] = [entry for entry in conditions if entry["type"] != "PodScheduled"]
     conditions.append({"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now})
-
-
-def _not_bound(name: str, why: str) -> Conflict:
-    return Conflict(f'Operation cannot be fulfilled on pods/binding "{name}": {why}', kind=PODS, name=name)
 
 
 def _specification(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -144,7 +144,10 @@ def _field_test(kind: Kind, term: str) -> Test:
         raise BadRequest(f"invalid selector: '{term}'; can't understand '{term}'")
     path, wanted, value = match["path"], match["sign"] != "!=", match["value"]
     if path not in {"metadata.name", "metadata.namespace"} and path not in _FIELDS.get(kind, ()):
-        raise BadRequest(f'field label not supported: "{path}"')
+        if kind in _FIELDS:
+            raise BadRequest(f"field label not supported: {path}")
+        only = 'only "metadata.name", "metadata.namespace"'
+        raise BadRequest(f'"{path}" is not a known field selector: {only}')
     parts = path.split(".")
     return lambda stored: (_field(stored, parts, path in _BOOLEANS) == value) is wanted
 

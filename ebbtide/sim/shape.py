@@ -25,7 +25,7 @@ _EMPTY: Final[dict[str, Any]] = {
     **dict.fromkeys(
         _words(
             "value effect operator timeAdded generateName namespace nodeName providerID podCIDR serviceAccountName "
-            "schedulerName priorityClassName hostname subdomain reason message note action type nominatedNodeName "
+            "schedulerName priorityClassName hostname subdomain reason note action type nominatedNodeName "
             "hostIP podIP clusterIP volumeName caBundle path name key phase reportingController reportingInstance"
         ),
         "",

@@ -14,7 +14,6 @@ Everything here happens at once, without awaiting, so that every write is atomic
 For reading only, `peek` and `scan` give the shared `Stored` without copying. All failures are `refusals.Refusal`.
 """
 
-import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -28,11 +27,11 @@ from ebbtide.sim import deletion, registry, validation
 from ebbtide.sim.deletion import DEFAULTS, Deletion
 from ebbtide.sim.history import History
 from ebbtide.sim.kinds import NAMESPACES, PODS, Kind
+from ebbtide.sim.listeners import Handler, Listener, Subscription
 from ebbtide.sim.ownership import Ownership, after_write
-from ebbtide.sim.refusals import AlreadyExists, Conflict, Forbidden, NotFound, ServerFault
+from ebbtide.sim.refusals import AlreadyExists, BlindUpdate, Conflict, Forbidden, NotFound, PlainFault
 from ebbtide.sim.stored import ADDED, DELETED, MODIFIED, Event, Key, Object, Stored
 
-Handler = Callable[[Event], None]
 Change = Callable[[Object], Object]
 
 # As k8s.io/apimachinery `pkg/util/rand`: no vowels, so that no words come out.
@@ -55,47 +54,6 @@ class Write:
 
 IN_PROCESS: Final = Write()
 STATUS: Final = Write(subresource="status")
-
-
-class Listener:
-    """Calls back inside of every write of one kind: for those who only take notes."""
-
-    def __init__(self, callback: Handler, kind: Kind, listeners: "list[Listener]") -> None:
-        self.callback = callback
-        self.kind = kind
-        self._listeners = listeners
-        listeners.append(self)
-
-    def close(self) -> None:
-        self._listeners.remove(self)
-
-
-class Subscription:
-    """Delivers events to one handler, in order, never inside of the write that caused them."""
-
-    def __init__(self, handler: Handler, kinds: frozenset[Kind], loop: asyncio.AbstractEventLoop) -> None:
-        self._handler = handler
-        self._kinds = kinds
-        self._loop = loop
-        self._waiting: list[Event] = []
-        self._closed = False
-
-    def offer(self, event: Event) -> None:
-        if self._closed or (self._kinds and event.kind not in self._kinds):
-            return
-        if not self._waiting:
-            self._loop.call_soon(self._deliver)
-        self._waiting.append(event)
-
-    def close(self) -> None:
-        """No more events, also none of those that wait."""
-        self._closed = True
-
-    def _deliver(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for event in waiting:
-            if not self._closed:
-                self._handler(event)
 
 
 class Storage:
@@ -157,8 +115,7 @@ class Storage:
 
         The handler runs on the event loop, after the write has returned, and may write itself.
         """
-        subscription = Subscription(handler, frozenset(kinds), asyncio.get_running_loop())
-        self._subscriptions.append(subscription)
+        subscription = Subscription(handler, kinds, self._subscriptions).open()
         if replay:
             for stored in chain.from_iterable(self.scan(kind) for kind in kinds or tuple(self._objects)):
                 subscription.offer(Event(ADDED, stored, None))
@@ -166,7 +123,7 @@ class Storage:
 
     def listen(self, callback: Handler, kind: Kind) -> Listener:
         """Calls back at once, inside of the write; the callback must neither write nor raise."""
-        return Listener(callback, kind, self._listeners)
+        return Listener(callback, kind, self._listeners).open()
 
     # --- writing ---------------------------------------------------------------------------------------------
 
@@ -190,7 +147,7 @@ class Storage:
         body = registry.copied(body)
         metadata = body.setdefault("metadata", {})
         if metadata.get("resourceVersion"):
-            raise ServerFault("resourceVersion should not be set on objects to be created")
+            raise PlainFault("resourceVersion should not be set on objects to be created")
         self._admit_to_namespace(kind, metadata)
         self._name(metadata)
         body = registry.prepare_create(kind, body, keep_status=write.keep_status)
@@ -212,9 +169,10 @@ class Storage:
         ownership = self._owned_after(kind, before, body, write)
         if body == before.body and (write.ownership is None or ownership == before.ownership):
             return before
-        registry.count_generation(before, body)
+        if write.subresource != "binding":
+            registry.count_generation(before, body)
         if deletion.complete(body):
-            return self._remove(before, dry_run=write.dry_run)
+            return self._remove(before, body, dry_run=write.dry_run)
         return self._commit(MODIFIED, kind, body, ownership, before, dry_run=write.dry_run)
 
     def delete(self, kind: Kind, name: str, namespace: str = "", options: Deletion = DEFAULTS) -> Stored:
@@ -228,7 +186,7 @@ class Storage:
         if body is None:
             return before
         if deletion.complete(body):
-            return self._remove(before, dry_run=options.dry_run)
+            return self._remove(before, body if kind is PODS else before.copy(), dry_run=options.dry_run)
         registry.count_generation(before, body)
         return self._commit(MODIFIED, kind, body, before.ownership, before, dry_run=options.dry_run)
 
@@ -283,12 +241,11 @@ class Storage:
         metadata = body["metadata"]
         uid, version = metadata.get("uid"), metadata.get("resourceVersion")
         if uid and uid != before.uid:
-            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before.uid}"
-            raise Conflict.of(before.kind, before.name, why)
+            raise Conflict.of(before.kind, before.name, registry.other_uid(before, uid))
         if version and version != str(before.version):
             raise Conflict.of(before.kind, before.name)
         if not version and not before.kind.updates_blindly and not write.ownership:
-            registry.refuse_blind_update(before)
+            raise BlindUpdate(before.kind, before.name)
 
     def _owned_after(self, kind: Kind, before: Stored | None, body: Object, write: Write) -> tuple[Ownership, ...]:
         if write.ownership is not None:
@@ -319,11 +276,12 @@ class Storage:
         event = Event(type_, stored, before)
         self.history.append(event)
         for listener in self._listeners:
-            if listener.kind is kind:
-                listener.callback(event)
+            listener.offer(event)
         for subscription in self._subscriptions:
             subscription.offer(event)
         return stored
 
-    def _remove(self, before: Stored, *, dry_run: bool) -> Stored:
-        return self._commit(DELETED, before.kind, before.copy(), before.ownership, before, dry_run=dry_run)
+    def _remove(self, before: Stored, shown: Object, *, dry_run: bool) -> Stored:
+        """Takes the object away; the event carries it as it was stored last, the writer is shown what it wanted."""
+        self._commit(DELETED, before.kind, before.copy(), before.ownership, before, dry_run=dry_run)
+        return Stored(before.kind, shown, before.ownership)

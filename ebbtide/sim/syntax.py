@@ -30,6 +30,7 @@ _NAME_WORDS: Final = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
     f"character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME_PATTERN}')"
 )
+_STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 MAX_NAME: Final = 253
 _MAX_LABEL: Final = 63
 
@@ -65,12 +66,19 @@ def label_value(field: str, value: str) -> Iterator[Problem]:
         yield invalid_value(field, value, _VALUE_WORDS)
 
 
+def finalizer_name(field: str, name: str) -> Iterator[Problem]:
+    """Problems of a finalizer: one that is not the server's own is qualified."""
+    yield from qualified_name(field, name)
+    if "/" not in name and name not in _STANDARD_FINALIZERS:
+        yield invalid_value(field, name, "name is neither a standard finalizer name nor is it fully qualified")
+
+
 @lru_cache(maxsize=1024)
 def _key_problems(key: str) -> tuple[str, ...]:
     prefix, slash, name = key.rpartition("/")
     problems = [f"prefix part {SUBDOMAIN_WORDS}"] if slash and not _SUBDOMAIN.fullmatch(prefix) else []
     if not name:
-        problems.append(f"name part must be non-empty; {_NAME_WORDS}")
+        problems += ["name part must be non-empty", _NAME_WORDS]
     elif len(name) > _MAX_LABEL:
         problems.append(f"name part must be no more than {_MAX_LABEL} characters")
     elif not _NAME.fullmatch(name):

@@ -11,26 +11,17 @@ from ebbtide.sim import event_rules, kinds
 from ebbtide.sim.kinds import Kind
 from ebbtide.sim.refusals import Invalid, field_problem, required
 from ebbtide.sim.stored import Object, Stored
-from ebbtide.sim.syntax import Problem, invalid_value, label_value, object_name, qualified_name, shown
+from ebbtide.sim.syntax import Problem, finalizer_name, invalid_value, label_value, object_name, qualified_name, shown
 
 _PERCENT_WORDS: Final = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
     "validation is '[0-9]+%')"
 )
-_EFFECTS: Final = ("NoExecute", "NoSchedule", "PreferNoSchedule")
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _POD_MUTABLE: Final = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
     "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
     "previously negative)"
-)
-_STATEFUL_SET_MUTABLE: Final = (
-    "replicas",
-    "ordinals",
-    "template",
-    "updateStrategy",
-    "revisionHistoryLimit",
-    "persistentVolumeClaimRetentionPolicy",
-    "minReadySeconds",
 )
 
 
@@ -44,13 +35,15 @@ def check_changed(before: Stored, body: Object, subresource: str) -> None:
     """Raises Invalid with all problems of a changed object; those of `/status` and `/binding` are not looked for."""
     if subresource:
         return
-    problems = [*_metadata(body["metadata"]), *_content(before.kind, body), *_frozen(before, body)]
+    problems = [*_metadata(body["metadata"]), *_new_finalizers(before, body), *_content(before.kind, body)]
+    problems += _frozen(before, body)
     _refuse(before.kind, before.name, problems)
 
 
 def _refuse(kind: Kind, name: str, problems: list[Problem]) -> None:
+    """The real server validates both kinds of event as its internal one, and says so."""
     if problems:
-        raise Invalid.of(kind, name, *problems)
+        raise Invalid.of(kinds.CORE_EVENTS if kind is kinds.EVENTS else kind, name, *problems)
 
 
 # --- metadata -------------------------------------------------------------------------------------------------
@@ -65,8 +58,19 @@ def _metadata(metadata: Object) -> Iterator[Problem]:
     for key, value in metadata.get("labels", {}).items():
         yield from qualified_name("metadata.labels", key)
         yield from label_value("metadata.labels", value)
+    for index, finalizer in enumerate(metadata.get("finalizers", ())):
+        yield from finalizer_name(f"metadata.finalizers[{index}]", finalizer)
     for key in metadata.get("annotations", {}):
         yield from qualified_name("metadata.annotations", key.lower())
+
+
+def _new_finalizers(before: Stored, body: Object) -> Iterator[Problem]:
+    known = before.body["metadata"].get("finalizers", ())
+    added = [name for name in body["metadata"].get("finalizers", ()) if name not in known]
+    if added and before.deleting:
+        listed = ", ".join(f'"{name}"' for name in added)
+        text = "no new finalizers can be added if the object is being deleted, found new finalizers "
+        yield field_problem("metadata.finalizers", f"Forbidden: {text}[]string{{{listed}}}", "FieldValueForbidden")
 
 
 # --- content --------------------------------------------------------------------------------------------------
@@ -80,7 +84,8 @@ def _content(kind: Kind, body: Object) -> Iterable[Problem]:
 def _node(body: Object) -> Iterator[Problem]:
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(body["spec"].get("taints", ())):
-        field, key, effect = f"spec.taints[{index}]", taint.get("key", ""), taint.get("effect", "")
+        # The real server's own slip: taints are in the specification.
+        field, key, effect = f"metadata.taints[{index}]", taint.get("key", ""), taint.get("effect", "")
         yield from qualified_name(f"{field}.key", key)
         yield from label_value(f"{field}.value", taint.get("value", ""))
         if not effect:
@@ -90,7 +95,8 @@ def _node(body: Object) -> Iterator[Problem]:
             message = f'Unsupported value: "{effect}": supported values: {listed}'
             yield field_problem(f"{field}.effect", message, "FieldValueNotSupported")
         if (key, effect) in seen:
-            text = f"Duplicate value: {shown(taint)}: taints must be unique by key and effect pair"
+            value = shown({"Key": key, "Value": taint.get("value", ""), "Effect": effect, "TimeAdded": None})
+            text = f"Duplicate value: {value}: taints must be unique by key and effect pair"
             yield field_problem(field, text, "FieldValueDuplicate")
         seen.add((key, effect))
 
@@ -122,7 +128,7 @@ def _workload(body: Object) -> Iterator[Problem]:
     labels = template.get("metadata", {}).get("labels", {})
     if not selector:
         yield required("spec.selector")
-    elif any(labels.get(key) != value for key, value in selector.get("matchLabels", {}).items()):
+    if not selector or any(labels.get(key) != value for key, value in selector.get("matchLabels", {}).items()):
         yield invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
     if spec.get("replicas", 0) < 0:
         yield invalid_value("spec.replicas", spec["replicas"], "must be greater than or equal to 0")
@@ -163,10 +169,10 @@ def _webhooks(body: Object) -> Iterator[Problem]:
         names.add(name)
         if not webhook.get("sideEffects"):
             yield required(f"{field}.sideEffects", "must specify one of None, NoneOnDryRun")
-        if not webhook.get("admissionReviewVersions"):
-            yield required(f"{field}.admissionReviewVersions", "must specify one of v1, v1beta1")
         if ("url" in webhook.get("clientConfig", {})) == ("service" in webhook.get("clientConfig", {})):
             yield required(f"{field}.clientConfig", "exactly one of url or service is required")
+        if not webhook.get("admissionReviewVersions"):
+            yield required(f"{field}.admissionReviewVersions", "must specify one of v1, v1beta1")
 
 
 _CHECKS: Final[dict[Kind, Callable[[Object], Iterable[Problem]]]] = {
@@ -195,18 +201,20 @@ def _frozen(before: Stored, body: Object) -> Iterator[Problem]:
     if kind is kinds.PODS and _fixed_pod(old) != _fixed_pod(new):
         text = f"Forbidden: pod updates may not change fields other than {_POD_MUTABLE}"
         yield field_problem("spec", text, "FieldValueForbidden")
-    if kind is kinds.STATEFUL_SETS and _without(old, _STATEFUL_SET_MUTABLE) != _without(new, _STATEFUL_SET_MUTABLE):
-        listed = ", ".join(f"'{name}'" for name in _STATEFUL_SET_MUTABLE[:-1])
-        text = f"updates to statefulset spec for fields other than {listed} and 'minReadySeconds' are forbidden"
-        yield field_problem("spec", f"Forbidden: {text}", "FieldValueForbidden")
-    if kind in _SELECTOR_IS_FIXED and old.get("selector") != new.get("selector"):
-        yield invalid_value("spec.selector", new.get("selector"), "field is immutable")
+    for name in _FIXED.get(kind, ()):
+        if old.get(name) != new.get(name):
+            yield invalid_value(f"spec.{name}", new.get(name), "field is immutable")
     if kind is kinds.NODES and old.get("providerID") and old["providerID"] != new.get("providerID"):
-        text = 'Forbidden: node updates may not change providerID except from "" to valid'
-        yield field_problem("spec.providerID", text, "FieldValueForbidden")
+        yield invalid_value("spec.providerID", None, "field cannot be modified once set")
 
 
-_SELECTOR_IS_FIXED: Final = frozenset({kinds.REPLICA_SETS, kinds.DEPLOYMENTS, kinds.DAEMON_SETS})
+# Fields of the specification that never change.
+_FIXED: Final[dict[Kind, tuple[str, ...]]] = {
+    kinds.STATEFUL_SETS: ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy"),
+    kinds.REPLICA_SETS: ("selector",),
+    kinds.DEPLOYMENTS: ("selector",),
+    kinds.DAEMON_SETS: ("selector",),
+}
 
 
 def _without(spec: Object, names: Iterable[str]) -> Object:

@@ -12,11 +12,12 @@ import orjson
 
 from ebbtide.sim.history import Compacted
 from ebbtide.sim.kinds import Kind
+from ebbtide.sim.listeners import Listener
 from ebbtide.sim.lists import Query, refuse_options, require_reached
 from ebbtide.sim.refusals import Expired, Refusal
 from ebbtide.sim.routes import Target
 from ebbtide.sim.selectors import selected
-from ebbtide.sim.storage import Listener, Storage
+from ebbtide.sim.storage import Storage
 from ebbtide.sim.stored import ADDED, DELETED, Event, Stored
 
 BOOKMARK_PERIOD: Final = 60.0

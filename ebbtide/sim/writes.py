@@ -62,7 +62,6 @@ class Writes:
     async def replace(self, target: Target, text: bytes, write: Write) -> tuple[Stored, bool]:
         """The stored object, and whether it is new (only leases may be created by PUT)."""
         body = self._body(target, text)
-        body.setdefault("metadata", {}).setdefault("name", target.name)
         _check_name(target, body)
         missing = self._storage.peek(target.kind, target.name, target.namespace) is None
         if missing and target.kind is LEASES and not body["metadata"].get("resourceVersion"):
@@ -74,11 +73,7 @@ class Writes:
             uid = live["metadata"]["uid"]
             body = patched(live, media_type, text)
             _check_name(target, body)
-            if body["metadata"].get("uid", uid) != uid:
-                problem = field_problem(
-                    "metadata.uid", f'Invalid value: "{body["metadata"]["uid"]}": field is immutable'
-                )
-                raise Invalid.of(target.kind, target.name, problem)
+            _check_uid(target, body, uid)
             return body
 
         return await self._change(target, change, write)
@@ -97,9 +92,8 @@ class Writes:
         live = self._storage.peek(target.kind, target.name, target.namespace)
         if live is None:
             return await self._apply_new(target, wanted, write, force=force), True
-        applied = apply.apply(
-            target.kind, live.copy(), live.ownership, wanted, self._applier(target, write), force=force
-        )
+        _check_uid(target, wanted, live.uid)
+        applied = apply.apply(live.copy(), live.ownership, wanted, self._applier(target, write), force=force)
         write = Write(write.manager, write.subresource, write.dry_run, ownership=applied.ownership)
         return await self._change(target, lambda _: applied.body, write), False
 
@@ -128,8 +122,8 @@ class Writes:
     async def _apply_new(self, target: Target, wanted: Object, write: Write, *, force: bool) -> Stored:
         if write.subresource or "uid" in wanted["metadata"]:
             raise NotFound.of(target.kind, target.name)
-        empty = {"metadata": {"name": target.name}}
-        applied = apply.apply(target.kind, empty, (), wanted, self._applier(target, write), force=force)
+        empty: Object = {"metadata": {"name": target.name}}
+        applied = apply.apply(empty, (), wanted, self._applier(target, write), force=force)
         write = Write(write.manager, "", write.dry_run, ownership=applied.ownership)
         body = await self.admit(Admission("CREATE", target, applied.body, None, write.dry_run))
         if target.kind.namespaced:
@@ -147,21 +141,34 @@ class Writes:
             raise BadRequest("couldn't get version/kind; json parse error: the body is not an object")
         kind = target.kind
         if body.get("kind", kind.kind) != kind.kind or body.get("apiVersion", kind.api_version) != kind.api_version:
-            raise BadRequest(
-                f'{body.get("kind")} in version "{body.get("apiVersion")}" cannot be handled as a {kind.kind}: '
-                f"no kind {body.get('kind')!r} is registered for this path"
-            )
+            raise BadRequest(_wrong_kind(kind, body.get("apiVersion", ""), body.get("kind", "")))
         namespace = (body.get("metadata") or {}).get("namespace")
         if kind.namespaced and namespace and namespace != target.namespace:
             raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
         return body
 
 
+def _wrong_kind(kind: Kind, api_version: str, name: str) -> str:
+    version = api_version.rpartition("/")[2]
+    conversion = f"converting ({version}.{name}) to ({kind.group.split('.')[0] or 'core'}.{kind.kind})"
+    return f'{name} in version "{api_version}" cannot be handled as a {kind.kind}: {conversion}: unknown conversion'
+
+
 def _becomes(body: Object) -> Change:
     return lambda _: body
 
 
+def _check_uid(target: Target, body: Object, uid: str) -> None:
+    meant = body["metadata"].get("uid", uid)
+    if meant != uid:
+        problem = field_problem("metadata.uid", f'Invalid value: "{meant}": field is immutable')
+        raise Invalid.of(target.kind, target.name, problem)
+
+
 def _check_name(target: Target, body: Object) -> None:
     name = (body.get("metadata") or {}).get("name")
+    if not name:
+        where = f"{target.name} based on URL"
+        raise BadRequest(f"the name of the object ({where}) was undeterminable: name must be provided")
     if name != target.name:
         raise BadRequest(f"the name of the object ({name or ''}) does not match the name on the URL ({target.name})")

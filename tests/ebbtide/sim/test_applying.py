@@ -105,21 +105,21 @@ async def test_other_writes_take_what_they_change() -> None:
         await talk.merge(f"{CONFIG_MAPS}/a?fieldManager=editor", {"data": {"x": "2"}})
         answer = await applied(talk, "one", x="1", y="1")
         assert answer.refusal() == (409, "Conflict")
-        assert 'conflict with "editor" using v1 at 2026-01-01T00:00:00Z' in answer.body["message"]
+        assert 'conflict with "editor" using v1: .data.x' in answer.body["message"]
         assert (await applied(talk, "one", y="1")).body["data"] == {"x": "2", "y": "1"}
 
 
 @simulated
 async def test_a_bundle_is_put_into_each_webhook() -> None:
-    """Items of an associative list are found by their key; everything else of them stays as it was."""
+    """Items of an associative list are found by their key and come in the order applied; the rest of them stays."""
     async with embedded() as talk:
         made = await talk.post(WEBHOOKS, configuration(webhook("a.example.com"), webhook("b.example.com")))
         bundles = [{"name": name, "clientConfig": {"caBundle": "Y2E="}} for name in ("b.example.com", "a.example.com")]
         answer = await talk.apply(f"{WEBHOOKS}/hooks", configuration(*bundles), "certs", force=True)
         assert answer.code == 200
         webhooks = answer.body["webhooks"]
-        assert [entry["name"] for entry in webhooks] == ["a.example.com", "b.example.com"]
-        for before, after in zip(made.body["webhooks"], webhooks, strict=True):
+        assert [entry["name"] for entry in webhooks] == ["b.example.com", "a.example.com"]
+        for before, after in zip(reversed(made.body["webhooks"]), webhooks, strict=True):
             assert after == objects.changed(before, {"clientConfig": {"caBundle": "Y2E="}})
         again = await talk.apply(f"{WEBHOOKS}/hooks", configuration(*bundles), "certs", force=True)
         assert again.version == answer.version
@@ -170,6 +170,31 @@ async def test_containers_and_their_environment_merge_by_name() -> None:
         answer = await talk.apply(f"{STATEFUL_SETS}/db", with_variable("OTHER"), "one")
         container = answer.body["spec"]["template"]["spec"]["containers"][0]
         assert [variable["name"] for variable in container["env"]] == ["TWO", "OTHER"]
+
+
+@pytest.mark.parametrize(
+    ("live", "wanted", "merged"),
+    [
+        ("ab", "ba", "ba"),
+        ("ab", "b", "ab"),
+        ("ab", "bc", "abc"),
+        ("abc", "ca", "bca"),
+        ("ab", "cab", "cab"),
+        ("abc", "bxa", "bcxa"),
+        ("", "ba", "ba"),
+    ],
+)
+@simulated
+async def test_the_order_of_merged_lists(live: str, wanted: str, merged: str) -> None:
+    """Items of both lists come as applied; those that only the live list has keep their place among them."""
+
+    def named(letters: str) -> list[Object]:
+        return [webhook(f"{letter}.example.com") for letter in letters]
+
+    async with embedded() as talk:
+        await talk.post(WEBHOOKS, configuration(*named(live)))
+        answer = await talk.apply(f"{WEBHOOKS}/hooks", configuration(*named(wanted)))
+        assert "".join(entry["name"][0] for entry in answer.body["webhooks"]) == merged
 
 
 @pytest.mark.parametrize(

@@ -124,13 +124,28 @@ async def test_a_budget_frees_itself_when_the_set_recovers() -> None:
 
 @simulated
 async def test_pods_without_a_controller_have_no_share() -> None:
-    """A budget of percentages cannot be computed for them: it refuses and says why."""
+    """A budget relative to what controllers want allows none of them to go, one of an absolute number does."""
     async with embedded() as talk:
         (pod,) = talk.cluster.create(objects.pod("lone", node="n", labels=LABELS))
         talk.cluster.create(objects.budget("b", match=LABELS, max_unavailable=1))
         answer = await evict(talk, pod)
         assert answer.refusal() == (429, "TooManyRequests")
-        assert "failed sync: found no controllers for pod" in answer.body["details"]["causes"][0]["message"]
+        text = "The disruption budget b does not allow evicting pods currently"
+        assert answer.body["details"]["causes"][0]["message"] == text
+        await talk.delete(f"{BUDGETS}/b")
+        talk.cluster.create(objects.budget("b", match=LABELS, min_available=0))
+        assert (await evict(talk, pod)).code == 201
+
+
+@simulated
+async def test_a_controller_that_is_not_known_stops_the_count() -> None:
+    """The budget refuses and says why."""
+    async with embedded() as talk:
+        (claim,) = talk.cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "no-controller"}})
+        (pod,) = talk.cluster.create(objects.pod("lone", node="n", labels=LABELS, owner=claim))
+        talk.cluster.create(objects.budget("b", match=LABELS, max_unavailable=1))
+        (cause,) = (await evict(talk, pod)).body["details"]["causes"]
+        assert cause["message"].endswith('because it failed sync: found no controllers for pod "lone"')
 
 
 @pytest.mark.parametrize(

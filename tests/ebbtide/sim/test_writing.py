@@ -24,7 +24,8 @@ TAINTS = [objects.taint("first"), objects.taint("second", "value"), objects.tain
 
 
 async def tainted(talk: Talk) -> Object:
-    return (await talk.post(NODES, objects.node("n", zone="z1", taints=TAINTS))).body
+    talk.cluster.create(objects.node("n", zone="z1", taints=TAINTS))
+    return (await talk.get(f"{NODES}/n")).body
 
 
 # --- JSON patch ----------------------------------------------------------------------------------------------------
@@ -45,7 +46,7 @@ async def test_a_json_patch_takes_one_taint_and_leaves_the_others() -> None:
 async def test_an_emptied_list_disappears() -> None:
     """A node without taints has no `spec.taints`, so that a later patch must add the list."""
     async with embedded() as talk:
-        await talk.post(NODES, objects.node("n", taints=TAINTS[:1]))
+        talk.cluster.create(objects.node("n", taints=TAINTS[:1]))
         answer = await talk.patch(f"{NODES}/n", {"op": "remove", "path": "/spec/taints/0"})
         assert "taints" not in answer.body["spec"]
         refused = await talk.patch(f"{NODES}/n", {"op": "add", "path": "/spec/taints/-", "value": TAINTS[0]})
@@ -202,9 +203,9 @@ async def test_a_lease_is_written_by_its_version() -> None:
         (NODES, objects.node("n", labels={"bad key": "x"}), "metadata.labels"),
         (NODES, objects.node("n", labels={"key": "bad value"}), "metadata.labels"),
         (NODES, objects.node("n", labels={"key": "x" * 64}), "metadata.labels"),
-        (NODES, objects.node("n", taints=[objects.taint("k", effect="Nonsense")]), "spec.taints[0].effect"),
-        (NODES, objects.node("n", taints=[objects.taint("")]), "spec.taints[0].key"),
-        (NODES, objects.node("n", taints=[objects.taint("k", "1"), objects.taint("k", "2")]), "spec.taints[1]"),
+        (NODES, objects.node("n", taints=[objects.taint("k", effect="Nonsense")]), "metadata.taints[0].effect"),
+        (NODES, objects.node("n", taints=[objects.taint("")]), "metadata.taints[0].key"),
+        (NODES, objects.node("n", taints=[objects.taint("k", "1"), objects.taint("k", "2")]), "metadata.taints[1]"),
         (PODS, {"metadata": {"name": "p"}, "spec": {}}, "spec.containers"),
         (PODS, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "x"}]}}, "spec.containers[0].image"),
         (STATEFUL_SETS, objects.changed(objects.stateful_set("s"), {"spec": {"selector": None}}), "spec.selector"),
