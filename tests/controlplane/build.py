@@ -91,7 +91,7 @@ def binaries(environ: Mapping[str, str] = os.environ) -> Binaries:
     """The binaries, built now if need be. Raises BuildError."""
     existing = environ.get("EBBTIDE_CONTROL_PLANE")
     if existing:
-        return _existing(Path(existing))
+        return _existing(Path(existing).expanduser().resolve())
     cache = _cache(environ)
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache):
@@ -195,7 +195,7 @@ def _started(command: Sequence[str], folder: Path) -> "subprocess.Popen[str]":
         env=_environment(),
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=die_with_parent,  # noqa: PLW1509 # no threads here; an orphan would write into the next build
+        preexec_fn=die_with_parent,  # noqa: PLW1509 # as in processes; an orphan would write into the next build
     )
 
 

@@ -52,7 +52,7 @@ class Server:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,  # an interrupt at the terminal is the test run's, which then stops us in order
-                preexec_fn=die_with_parent,  # noqa: PLW1509 # the test run has no threads that hold locks at this time
+                preexec_fn=die_with_parent,  # noqa: PLW1509 # two system calls that need no lock
             )
 
     @property
