@@ -17,7 +17,9 @@ from functools import partial
 from typing import Final
 from uuid import uuid4
 
+import orjson
 import structlog
+from aiohttp import web
 from prometheus_client import CollectorRegistry, Gauge
 
 from ebbtide import vocabulary
@@ -29,20 +31,22 @@ from ebbtide.kube.client import SILENT_AFTER, Client
 from ebbtide.kube.reflector import Reflector
 from ebbtide.kube.resources import NODES
 from ebbtide.kube.store import Store
-from ebbtide.model import CellLabels, NodeFacts, node_facts
+from ebbtide.model import Cell, CellLabels, NodeFacts, node_facts
 from ebbtide.service.arguments import Common, add_common
 from ebbtide.service.metrics import new_registry, product_version
 from ebbtide.service.probes import Health, not_longer_than
 from ebbtide.service.program import execute, exit_code
 from ebbtide.service.server import application, bind, serving
 from ebbtide.service.supervisor import Part, Supervisor
-from reconciler import controllers
+from reconciler import controllers, state
 from reconciler.engine.context import Context, Runnable
 from reconciler.engine.leading import Leading
 from reconciler.engine.lease import Elector, Term, Timing
 from reconciler.engine.lease_lock import Candidacy
 from reconciler.engine.permissions import persistence, wait_until_permitted
 from reconciler.needs import needs
+from reconciler.rebalance.controller import Rebalance
+from reconciler.rebalance.report import CellStatus
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -128,6 +132,7 @@ class Reconciler:
         self.registry = new_registry("reconciler")
         self._settings = settings
         self._client = client
+        self._clock = clock
         self._place = place
         self._dry_run = dry_run
         self._waiting_for = "the cluster has not been asked yet"
@@ -153,8 +158,23 @@ class Reconciler:
         )
 
     async def _serve(self, listening: socket.socket) -> None:
-        async with serving(application(self.registry, self.health), listening):
+        routes = [web.get("/api/v1/state", self._tell_state)]
+        async with serving(application(self.registry, self.health, routes), listening):
             await asyncio.get_running_loop().create_future()
+
+    async def _tell_state(self, _request: web.Request) -> web.Response:
+        """What is known; 503 before the nodes are."""
+        if not self._nodes.synced:
+            return web.json_response({"error": self._nodes_problem()}, status=503)
+        known = self._known_cells() if self._permit() or self._dry_run else None
+        rules = self._settings.node_rebalance
+        told = state.document(self._nodes.values(), self._elector.observed, known, rules, self._clock)
+        return web.Response(body=orjson.dumps(told), content_type="application/json")
+
+    def _known_cells(self) -> Mapping[Cell, CellStatus] | None:
+        """What zone rebalance says of each cell, None where it is switched off."""
+        found = (each.statuses for each in self._controllers if isinstance(each, Rebalance))
+        return next(found, None)
 
     async def _follow_nodes(self) -> None:
         await wait_until_permitted(

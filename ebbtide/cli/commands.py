@@ -38,6 +38,18 @@ COMMANDS: Final = (
         "ebbtide.cli.reconciler",
     ),
     Command(
+        "status",
+        "show every zone of every node group",
+        "Shows zones, signals and whether blocks hold, from the leader or, without one, from the cluster itself.",
+        "ebbtide.cli.status",
+    ),
+    Command(
+        "explain",
+        "say why a zone, node or pod is as it is",
+        "Says what is decided about a zone, a node or a pod, and why, from the same function that the reconciler runs.",
+        "ebbtide.cli.explain",
+    ),
+    Command(
         "demo",
         "watch it work on an embedded cluster",
         "Plays a scenario on a cluster inside this process, with the real reconciler, faster than life.",

@@ -5,7 +5,7 @@ the eviction of that node's pods. Events of a signalled node bring its own key, 
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -21,7 +21,7 @@ from reconciler.rebalance.act import Act, Outcome
 from reconciler.rebalance.decide import Change, Plan, Wish, decide, soonest
 from reconciler.rebalance.drain import Drain
 from reconciler.rebalance.memory import CellMemory, Memory
-from reconciler.rebalance.report import Look, Report
+from reconciler.rebalance.report import CellStatus, Look, Report
 from reconciler.rebalance.snapshot import Cells, Snapshot
 from reconciler.rebalance.verdict import Verdict, judge, judge_empty
 
@@ -112,6 +112,11 @@ class Rebalance:
                 await self._hands.drain.finish()
             for task in tasks:
                 task.cancel()
+
+    @property
+    def statuses(self) -> Mapping[Cell, CellStatus]:
+        """Every cell as it was last looked at."""
+        return self._report.cells
 
     def drain(self) -> None:
         """Begins no further look and no further eviction, finishes what is under way."""

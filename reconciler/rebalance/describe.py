@@ -1,0 +1,94 @@
+"""Cells and plans as documents: what status, status page and explanations show, from the values that decide.
+
+Keys are camelCase, times RFC 3339, ages and durations seconds.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ebbtide.config.rebalance import NodeRebalance
+from ebbtide.model import Cell, NodeFacts, format_time
+from reconciler.rebalance.decide import CellFacts, GroupFacts, decide, is_prevented
+from reconciler.rebalance.report import CellStatus
+from reconciler.rebalance.signal import Signal, epoch_seconds, signal_of
+from reconciler.rebalance.verdict import State, Streak, judge
+
+Document = dict[str, Any]
+
+
+def group_nodes(nodes: Iterable[NodeFacts]) -> dict[str, GroupFacts]:
+    """The cells of all nodes by group, as somebody sees them who remembers nothing."""
+    cells: dict[Cell, list[NodeFacts]] = {}
+    for node in sorted(nodes, key=lambda node: node.name):
+        if node.cell is not None:
+            cells.setdefault(node.cell, []).append(node)
+    groups: dict[str, dict[str, CellFacts]] = {}
+    for cell in sorted(cells):
+        groups.setdefault(cell.group, {})[cell.zone] = CellFacts(cell, tuple(cells[cell]))
+    return {group: GroupFacts(group, zones) for group, zones in groups.items()}
+
+
+def inferred(group: GroupFacts, cell: Cell, rules: NodeRebalance, now: float) -> CellStatus:
+    """A cell's status read off the cluster alone, without what only a leader remembers (`cached`, hold-down)."""
+    facts = group.cells[cell.zone]
+    plan = decide(group, cell, None, rules, now)
+    if not facts.live:
+        return CellStatus(State.OPEN, "every node is being deleted", _set_at(facts, rules) or now)
+    verdict = judge(facts, plan, Streak(), rules, now)
+    waiting_since = plan.signals[0].since if plan.signals else now
+    since = waiting_since if verdict.state is State.WAITING else _set_at(facts, rules) or now
+    return CellStatus(verdict.state, verdict.reason, since, plan.signals)
+
+
+def cell_document(
+    cell: Cell, status: CellStatus, nodes: Iterable[NodeFacts], rules: NodeRebalance, now: float
+) -> Document:
+    """One entry of `cells`."""
+    return {
+        "group": cell.group,
+        "zone": cell.zone,
+        "state": str(status.state),
+        "reason": status.reason,
+        "since": format_time(status.since),
+        "signalNodes": len(status.signals),
+        "oldestSignalAgeSeconds": max((signal.age(now) for signal in status.signals), default=0.0),
+        "nodes": [node_document(node, rules, now) for node in nodes],
+    }
+
+
+def node_document(node: NodeFacts, rules: NodeRebalance, now: float) -> Document:
+    """One node and its marks."""
+    return {
+        "name": node.name,
+        "signal": signal_of(node, rules.rebalance_signal_taint_key, now) is not None,
+        "prevent": is_prevented(node, rules),
+        "cordoned": node.unschedulable,
+        "ready": node.ready,
+        "deleting": node.deleting,
+    }
+
+
+def signal_document(signal: Signal, now: float) -> Document:
+    """One signal, and where its time was read."""
+    return {
+        "node": signal.node.name,
+        "since": format_time(signal.since),
+        "ageSeconds": signal.age(now),
+        "source": str(signal.source),
+    }
+
+
+def blocked_zones(groups: Mapping[str, GroupFacts], rules: NodeRebalance) -> dict[str, list[str]]:
+    """By group, the zones in which a live node carries the prevent taint: those that new pods are kept out of."""
+    blocked = {
+        name: [zone for zone, facts in group.cells.items() if any(is_prevented(node, rules) for node in facts.live)]
+        for name, group in groups.items()
+    }
+    return {name: zones for name, zones in blocked.items() if zones}
+
+
+def _set_at(facts: CellFacts, rules: NodeRebalance) -> float | None:
+    """Since when the cell carries our taint: its value is the time at which we set it."""
+    taints = (node.taint(rules.prevent_ca_scale_up_taint_key) for node in facts.live)
+    times = (epoch_seconds(taint.value) for taint in taints if taint is not None)
+    return min((time for time in times if time is not None), default=None)
