@@ -68,7 +68,7 @@ class Inquiry:
         """A complete store of a kind, as a reflector would have it after its first list."""
         store = Store(project)
         world = store.gather()
-        async with aclosing(self._client.list(resource, **which)) as objects:
+        async with aclosing(self._client.list(resource, field_selector=field_selector)) as objects:
             async for raw in objects:
                 world.apply(ADDED, raw)
         store.swap(world, 0)

@@ -56,6 +56,18 @@ COMMANDS: Final = (
         "ebbtide.cli.demo.command",
     ),
     Command(
+        "preflight",
+        "look for settings that would defeat the block",
+        "Checks cluster, autoscaler, termination handler, descheduler and permissions; says what to change. Writes nothing.",
+        "ebbtide.cli.preflight",
+    ),
+    Command(
+        "cleanup",
+        "remove what ebbtide has put on the cluster",
+        "Removes every taint, annotation and object that ebbtide has set, nothing else. Stop the reconciler first.",
+        "ebbtide.cli.cleanup",
+    ),
+    Command(
         "config",
         "check or show the configuration",
         "Checks a configuration file, or shows the configuration that is in force and where each value came from.",

@@ -67,6 +67,8 @@ class Drain:
         self._own_pod = own_pod
         self._nodes: dict[str, Emptied] = {}
         self._attempts: dict[str, Attempt] = {}
+        # Requests without an answer, by pod UID. They count until it is there, whatever the watch tells meanwhile.
+        self._in_flight: dict[str, Candidate] = {}
         self._paused_until = 0.0
         self._waiting: tuple[HeldBack, ...] = ()
         self._changed = asyncio.Event()
@@ -112,7 +114,7 @@ class Drain:
         emptied.watch.cancel()
         for pod in emptied.pods.values():
             # A request under way is waited for, so that the pod is not asked twice should its node come back.
-            if not self._attempt(pod).in_flight:
+            if pod.uid not in self._in_flight:
                 self._attempts.pop(pod.uid, None)
         self._changed.set()
 
@@ -129,6 +131,7 @@ class Drain:
             self._tasks = None
             self._nodes.clear()
             self._attempts.clear()
+            self._in_flight.clear()
 
     async def finish(self) -> None:
         """Sends nothing more and waits for the answers to what was sent."""
@@ -147,7 +150,7 @@ class Drain:
         return Emptied(node, cell, since, store, task)
 
     def _pod_changed(self, old: PodFacts | None, new: PodFacts | None) -> None:
-        if old is not None and (new is None or new.uid != old.uid):
+        if old is not None and (new is None or new.uid != old.uid) and old.uid not in self._in_flight:
             self._attempts.pop(old.uid, None)
         self._changed.set()
 
@@ -170,6 +173,7 @@ class Drain:
         what = due(list(self._candidates()), self._attempts, self._leaving(), self._rules, monotonic)
         self._waiting = what.held_back
         for candidate in what.now:
+            self._in_flight[candidate.pod.uid] = candidate
             self._attempts[candidate.pod.uid] = replace(self._attempt(candidate.pod), in_flight=True)
             asking = tasks.create_task(self._ask(candidate), name=f"evict {candidate.pod.key}")
             self._asking.add(asking)
@@ -177,13 +181,15 @@ class Drain:
         return what.next_in
 
     def _candidates(self) -> Iterator[Candidate]:
+        """The pods that are to go, and those asked for already, even if they are terminating by now."""
+        yield from self._in_flight.values()
         for emptied in self._nodes.values():
             if not emptied.pods.synced:
                 continue
             pods = tuple(emptied.pods.values())
             around = self._surroundings.of(emptied.node, pods)
             for pod in pods:
-                if not judge_pod(pod, around, self._rules):
+                if pod.uid not in self._in_flight and not judge_pod(pod, around, self._rules):
                     yield Candidate(pod, emptied.cell, emptied.since, own=pod.key == self._own_pod)
 
     def _leaving(self) -> Counter[str]:
@@ -192,7 +198,7 @@ class Drain:
             emptied.cell.group
             for emptied in self._nodes.values()
             for pod in emptied.pods.values()
-            if pod.deleting or self._attempt(pod).accepted
+            if pod.uid not in self._in_flight and (pod.deleting or self._attempt(pod).accepted)
         )
 
     def _attempt(self, pod: PodFacts) -> Attempt:
@@ -212,12 +218,14 @@ class Drain:
     def _note(self, candidate: Candidate, attempt: Attempt, answer: Answer) -> None:
         monotonic = asyncio.get_running_loop().time()
         uid = candidate.pod.uid
+        self._in_flight.pop(uid, None)
         emptied = self._nodes.get(candidate.pod.node)
+        known = None if emptied is None else emptied.pods.get(candidate.pod.key)
         if answer.pause_all:
             self._paused_until = max(self._paused_until, monotonic + answer.retry_in)
-        if emptied is None:
+        if known is None or known.uid != uid:
             self._attempts.pop(uid, None)
-        elif uid in self._attempts:
+        else:
             self._attempts[uid] = Attempt(
                 failures=attempt.failures + 1 if answer.retry_in else 0,
                 retry_at=monotonic + answer.retry_in,
