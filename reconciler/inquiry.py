@@ -64,7 +64,9 @@ class Inquiry:
         found: dict[str, Any] = orjson.loads(answer.body)
         return found
 
-    async def collect(self, resource: Resource, project: Callable[[Mapping[str, Any]], T], **which: str) -> Store[T]:
+    async def collect(
+        self, resource: Resource, project: Callable[[Mapping[str, Any]], T], *, field_selector: str = ""
+    ) -> Store[T]:
         """A complete store of a kind, as a reflector would have it after its first list."""
         store = Store(project)
         world = store.gather()
