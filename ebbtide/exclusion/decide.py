@@ -1,0 +1,175 @@
+"""The zones that a pod must be kept out of now: facts in, answer with reasons out."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ebbtide import vocabulary
+from ebbtide.exclusion.pod import PodTraits
+from ebbtide.exclusion.zones import GroupZones
+from ebbtide.model import Taint
+
+Names = frozenset[str]
+
+# k8s.io/api AdmissionResponse: keep warnings within 120 characters; beyond 256 they may be cut.
+LONGEST_WARNING = 120
+
+
+class Skip(StrEnum):
+    """Why nothing is excluded although a zone may be blocked; the values are those of a metric label."""
+
+    BOUND = "bound"
+    STATIC = "static"
+    DAEMON_SET = "daemon-set"
+    OPTED_OUT = "opted-out"
+    NOT_OPTED_IN = "not-opted-in"
+    TOLERATES = "tolerates-block"
+    FITS_NO_NODE = "fits-no-node"
+    LAST_ZONE = "last-zone"
+    VOLUME = "volume"
+
+    @property
+    def leaves_alone(self) -> bool:
+        """Whether the pod is none of our business, whatever it carries."""
+        return self not in (Skip.LAST_ZONE, Skip.VOLUME)
+
+
+class Concern(StrEnum):
+    """What a warning is about; the values are those of a metric label."""
+
+    LAST_ZONE = "last-zone"
+    VOLUME = "volume"
+    PINNED = "pinned"
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """A warning for whoever created the pod, at most `LONGEST_WARNING` characters."""
+
+    concern: Concern
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """The answer: zones in order, and the labels under which nodes of those zones carry them.
+
+    Nodes that use different labels for the zone need an expression for each: `NotIn` lets a node pass that lacks the
+    label. `skipped` is None when zones are excluded, and when none is blocked.
+    """
+
+    zones: tuple[str, ...] = ()
+    zone_labels: tuple[str, ...] = ()
+    skipped: Skip | None = None
+    warnings: tuple[Caution, ...] = ()
+
+    @property
+    def annotation(self) -> str:
+        """The value of our annotation for it."""
+        return ",".join(self.zones)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Settings that decide: the prevent taint's key, and the group of shared-pool pods that name none ("": none)."""
+
+    prevent_taint_key: str = vocabulary.PREVENT_TAINT_KEY
+    shared_group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What decides about one pod besides itself: is its namespace guarded, and in which zones lies each volume.
+
+    Without awareness of volumes `volumes` is empty.
+    """
+
+    guarded: bool = False
+    volumes: Sequence[Names] = ()
+
+
+NOTHING = Exclusion()
+
+
+def exclude(pod: PodTraits, zones: Mapping[str, GroupZones], around: Around, rules: Rules) -> Exclusion:
+    """The answer for `pod`, given the zones of every group that has live nodes."""
+    skip = _skip(pod, around, rules)
+    if skip is not None:
+        return Exclusion(skipped=skip)
+    groups = _usable_groups(pod, zones, rules)
+    live = frozenset().union(*(group.live for group in groups))
+    blocked = frozenset(zone for zone in live if all(zone in group.blocked for group in groups if zone in group.live))
+    if not blocked:
+        return NOTHING
+    if blocked == live:
+        words = _sentence("All zones are blocked, none is excluded:", blocked)
+        return Exclusion(skipped=Skip.LAST_ZONE, warnings=(Caution(Concern.LAST_ZONE, words),))
+    return _excluding(pod, blocked, groups, around)
+
+
+def _skip(pod: PodTraits, around: Around, rules: Rules) -> Skip | None:
+    """Why the pod is left as it is, before any zone is looked at."""
+    reasons = (
+        (pod.bound, Skip.BOUND),
+        (pod.static, Skip.STATIC),
+        (pod.of_daemon_set, Skip.DAEMON_SET),
+        (pod.guard == vocabulary.GUARD_DISABLED, Skip.OPTED_OUT),
+        (not _opted_in(pod, around), Skip.NOT_OPTED_IN),
+        (_tolerates_block(pod, rules), Skip.TOLERATES),
+        (pod.choice.fits_none, Skip.FITS_NO_NODE),
+    )
+    return next((skip for holds, skip in reasons if holds), None)
+
+
+def _opted_in(pod: PodTraits, around: Around) -> bool:
+    return pod.pool is not None or pod.guard == vocabulary.GUARD_ENABLED or around.guarded
+
+
+def _tolerates_block(pod: PodTraits, rules: Rules) -> bool:
+    """Whatever the taint's value is; it is the time at which a node was tainted, and so differs from node to node."""
+    taint = Taint(rules.prevent_taint_key, "", vocabulary.PREVENT_TAINT_EFFECT)
+    return any(entry.operator == "Exists" and entry.covers(taint) for entry in pod.tolerations)
+
+
+def _usable_groups(pod: PodTraits, zones: Mapping[str, GroupZones], rules: Rules) -> tuple[GroupZones, ...]:
+    """The groups with live nodes that the pod may use: those that it names, else every one."""
+    names = pod.groups()
+    if not names and pod.pool == vocabulary.POOL_SHARED and rules.shared_group:
+        names = frozenset((rules.shared_group,))
+    if not names:
+        return tuple(zones.values())
+    return tuple(zones[name] for name in sorted(names) if name in zones)
+
+
+def _excluding(pod: PodTraits, blocked: Names, groups: Iterable[GroupZones], around: Around) -> Exclusion:
+    held = blocked & _held_by_volumes(around.volumes, blocked)
+    excluded = blocked - held
+    warnings: list[Caution] = []
+    if held:
+        words = _sentence("A volume of the pod lies in a blocked zone, which is not excluded:", held)
+        warnings.append(Caution(Concern.VOLUME, words))
+    if not excluded:
+        return Exclusion(skipped=Skip.VOLUME, warnings=tuple(warnings))
+    pinned = pod.choice.only_zones()
+    if pinned and pinned <= excluded:
+        words = _sentence("The pod is limited to blocked zones and waits until one is open:", pinned)
+        warnings.append(Caution(Concern.PINNED, words))
+    labels = {label for group in groups for zone in excluded for label in group.labels.get(zone, ())}
+    return Exclusion(tuple(sorted(excluded)), tuple(sorted(labels)), None, tuple(warnings))
+
+
+def _held_by_volumes(volumes: Sequence[Names], blocked: Names) -> Names:
+    """Zones that stay allowed because all volumes can be reached from nowhere but from blocked zones."""
+    if not volumes:
+        return frozenset()
+    reach = frozenset.intersection(*volumes)
+    if reach - blocked:
+        return frozenset()
+    return reach or frozenset().union(*volumes)
+
+
+def _sentence(begin: str, zones: Names) -> str:
+    """As many of the zones as fit into a warning."""
+    room = LONGEST_WARNING - len(begin) - 1
+    named = ", ".join(sorted(zones))
+    return f"{begin} {named if len(named) <= room else named[: room - 3] + '...'}"
