@@ -93,8 +93,3 @@ class Event:
     def object(self) -> Object:
         """A copy of the object after the change."""
         return self.stored.copy()
-
-    @property
-    def old_object(self) -> Object | None:
-        """A copy of the object before the change, None for a new one."""
-        return self.before.copy() if self.before else None

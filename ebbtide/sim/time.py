@@ -42,8 +42,9 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self._speed = speed
         self._since = time.monotonic()
         self._threads = 0
-        super().__init__(_SimulatedSelector(self))
-        self._own_files = len(self._selector_map())
+        self._files = _SimulatedSelector(self)
+        super().__init__(self._files)
+        self._own_files = len(self._files.get_map())
 
     @property
     def speed(self) -> float | None:
@@ -89,18 +90,10 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
             return None
         if timeout is None:
             return _LAST_MOMENT
-        return _MOMENT if len(self._selector_map()) > self._own_files else 0
+        return _MOMENT if len(self._files.get_map()) > self._own_files else 0
 
     def _thread_done(self, _: object) -> None:
         self._threads -= 1
-
-    def _selector_map(self) -> Any:
-        return self._simulated.get_map()
-
-    @property
-    def _simulated(self) -> selectors.BaseSelector:
-        selector: selectors.BaseSelector = self._selector  # type: ignore[attr-defined] # set by BaseSelectorEventLoop
-        return selector
 
 
 class _SimulatedSelector(selectors.DefaultSelector):
