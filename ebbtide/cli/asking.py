@@ -9,9 +9,9 @@ from typing import Any, Final
 import orjson
 
 from ebbtide.config import Settings
-from ebbtide.errors import ClusterAccessError
+from ebbtide.errors import ClusterAccessError, EbbtideError
 from ebbtide.kube.client import Client
-from ebbtide.kube.errors import Forbidden, NoCredentials, Unauthorized, Unreachable
+from ebbtide.kube.errors import Forbidden, KubeError, NoCredentials, Unauthorized, Unreachable
 from ebbtide.service.arguments import Common, add_common
 from ebbtide.service.metrics import product_version
 
@@ -28,7 +28,8 @@ def add_flags(parser: ArgumentParser) -> None:
 def ask(arguments: Namespace, question: Callable[[Client, Settings], Awaitable[int]]) -> int:
     """Runs `question` against the cluster that the flags point at; returns its exit code.
 
-    Raises ClusterAccessError for a cluster that cannot be reached or does not permit the question.
+    Raises ClusterAccessError for a cluster that cannot be reached or does not permit the question, EbbtideError for one
+    that answers with another failure.
     """
     common = Common.of(arguments)
     common.configure_logs()
@@ -44,6 +45,8 @@ def ask(arguments: Namespace, question: Callable[[Client, Settings], Awaitable[i
                 raise ClusterAccessError(f"{access.identity} does not permit it: {error}") from error
             except Unreachable as error:
                 raise ClusterAccessError(f"{access.identity} cannot be reached: {error}") from error
+            except KubeError as error:
+                raise EbbtideError(f"{access.identity} answered with a failure: {error}") from error
 
     return asyncio.run(asked())
 

@@ -58,7 +58,7 @@ COMMANDS: Final = (
     Command(
         "preflight",
         "look for settings that would defeat the block",
-        "Checks cluster, autoscaler, termination handler, descheduler and permissions; says what to change. Writes nothing.",
+        "Checks autoscaler, termination handler, descheduler, nodes and permissions, and says what to change.",
         "ebbtide.cli.preflight",
     ),
     Command(

@@ -1,0 +1,102 @@
+"""What there is on the cluster: of every object only what can be ours, so that large clusters fit."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ebbtide import vocabulary
+from ebbtide.kube import lease_record
+from ebbtide.kube.client import Client
+from ebbtide.kube.permissions import Need
+from ebbtide.kube.resources import LEASES, NODES, PODS, Resource
+from ebbtide.model import CellLabels, Taint, node_facts
+
+READS: Final = (
+    Need("list", NODES, "to find taints and annotations of ours"),
+    Need("list", PODS, "to find labels and annotations of ours"),
+    Need("list", LEASES, "to see whether a reconciler leads"),
+)
+# Few round trips, and no page over some megabytes.
+_PAGE: Final = 250
+_WORDS: Final = frozenset(
+    {
+        vocabulary.FIRST_SEEN_ANNOTATION,
+        vocabulary.BLOCK_ANNOTATION,
+        vocabulary.BLOCKED_ZONES_ANNOTATION,
+        vocabulary.BUSY_LABEL,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object at one `version`, with the words of ours that stand on it, and a node's taints in their order.
+
+    `holder` is who holds a Lease, empty for everything else and when nobody does.
+    """
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+    version: int
+    annotations: frozenset[str] = frozenset()
+    labels: frozenset[str] = frozenset()
+    taints: tuple[Taint, ...] = ()
+    cordoned: bool = False
+    holder: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.resource.kind} {place}{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All nodes; pods with a word of ours; Leases of the election's name, in whatever namespace."""
+
+    nodes: tuple[Found, ...]
+    pods: tuple[Found, ...]
+    leases: tuple[Found, ...]
+
+
+async def read(client: Client, lease_name: str) -> Facts:
+    """Everything, in pages. Raises KubeError."""
+    nodes = [found(NODES, raw) async for raw in _all(client, NODES)]
+    pods = [pod async for raw in _all(client, PODS) if (pod := found(PODS, raw)).annotations or pod.labels]
+    return Facts(tuple(nodes), tuple(pods), tuple([found(LEASES, raw) for raw in await leases(client, lease_name)]))
+
+
+async def leases(client: Client, name: str) -> list[dict[str, Any]]:
+    """The Leases of that name in every namespace: an installation may live where nobody thinks of it."""
+    listed, _ = await client.list_all(LEASES, field_selector=f"metadata.name={name}")
+    return listed
+
+
+def found(resource: Resource, raw: Mapping[str, Any]) -> Found:
+    """What of an object can matter here."""
+    metadata = raw["metadata"]
+    node = node_facts(raw, CellLabels()) if resource is NODES else None
+    return Found(
+        resource=resource,
+        namespace=metadata.get("namespace") or "",
+        name=metadata["name"],
+        uid=metadata["uid"],
+        version=int(metadata["resourceVersion"]),
+        annotations=_ours(metadata.get("annotations")),
+        labels=_ours(metadata.get("labels")),
+        taints=node.taints if node else (),
+        cordoned=node is not None and node.unschedulable,
+        holder=lease_record.read(raw, 0.0).holder if resource is LEASES else "",
+    )
+
+
+def _ours(words: Iterable[str] | None) -> frozenset[str]:
+    return _WORDS.intersection(words or ())
+
+
+async def _all(client: Client, resource: Resource) -> AsyncIterator[dict[str, Any]]:
+    async with aclosing(client.list(resource, page_size=_PAGE)) as objects:
+        async for raw in objects:
+            yield raw

@@ -1,0 +1,104 @@
+"""The whole clean-up: look whether a reconciler leads, read, decide, remove, and look again until nothing is left."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ebbtide.cleanup.act import Account, Act
+from ebbtide.cleanup.decide import Plan, Rules, decide
+from ebbtide.cleanup.leader import Leader, leader
+from ebbtide.cleanup.snapshot import READS, Facts, read
+from ebbtide.config import Settings
+from ebbtide.config.settings import DEFAULT_NAMESPACE
+from ebbtide.errors import ClusterAccessError, EbbtideError
+from ebbtide.kube.client import Client
+from ebbtide.kube.permissions import Need, refused
+from ebbtide.vocabulary import PREVENT_TAINT_KEY
+
+# What is found in the first one is gone after it; the second sees what came meanwhile, the third is for a busy cluster.
+_MOST_SWEEPS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`tell` gets sentences for people: what is waited for, what is begun."""
+
+    dry_run: bool
+    forced: bool
+    tell: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How it ended. `plan` is what was found at first; `leader` leads (only with a dry run or by force)."""
+
+    plan: Plan
+    leader: Leader | None
+
+
+def rules_of(settings: Settings, earlier_keys: Sequence[str] = ()) -> Rules:
+    """The words of that configuration. Our default key is ours under any configuration."""
+    rebalance = settings.node_rebalance
+    return Rules(
+        taint_keys=frozenset({rebalance.prevent_ca_scale_up_taint_key, PREVENT_TAINT_KEY, *earlier_keys}),
+        signal_key=rebalance.rebalance_signal_taint_key,
+        namespace=settings.namespace or DEFAULT_NAMESPACE,
+        lease=settings.leader_election.lease_name,
+    )
+
+
+async def clean(client: Client, settings: Settings, rules: Rules, options: Options, account: Account) -> Result:
+    """Removes everything of ours, and accounts for it in `account`.
+
+    Raises EbbtideError while a reconciler leads (unless forced), ClusterAccessError where a permission is missing, and
+    KubeError. Each sweep begins only when all permissions for it are there.
+    """
+    await _require(client, READS)
+    leading = await leader(client, settings.leader_election, options.tell)
+    if leading is not None and not options.dry_run and not options.forced:
+        raise EbbtideError(_refusal(leading))
+    plan = decide(await _read(client, rules, options), rules)
+    account.planned = len(plan.removals)
+    if not options.dry_run:
+        await _sweep(client, plan, rules, options, account)
+    return Result(plan, leading)
+
+
+async def _sweep(client: Client, plan: Plan, rules: Rules, options: Options, account: Account) -> None:
+    act = Act(client, rules, account, forced=options.forced)
+    for _ in range(_MOST_SWEEPS):
+        if not plan.removals:
+            return
+        await _require(client, plan.needs)
+        options.tell(f"removing marks of ours from {len(plan.removals)} objects")
+        account.failed.clear()
+        await act.remove(removal for removal in plan.removals if not removal.whole)
+        await act.remove(removal for removal in plan.removals if removal.whole)
+        plan = decide(await _read(client, rules, options), rules)
+        # The Lease went with the first sweep, or somebody took it: who holds it now has come since.
+        if not options.forced and any(removal.found.holder for removal in plan.removals):
+            break
+    failed = {at.uid for at, _ in account.failed}
+    account.left += [removal.found for removal in plan.removals if removal.found.uid not in failed]
+
+
+async def _read(client: Client, rules: Rules, options: Options) -> Facts:
+    facts = await read(client, rules.lease)
+    options.tell(f"looked at {len(facts.nodes)} nodes and all pods")
+    return facts
+
+
+async def _require(client: Client, needs: Sequence[Need]) -> None:
+    if lacking := await refused(client, needs):
+        raise ClusterAccessError(
+            f"{client.access.identity} is not permitted to: {'; '.join(map(str, lacking))}. Grant it, or use another "
+            "account, and run this again."
+        )
+
+
+def _refusal(leading: Leader) -> str:
+    return (
+        f"a reconciler leads: {leading.identity} keeps renewing lease {leading.lease}. It would put the taints back "
+        "while they are removed. Stop it (scale its Deployment to 0) and run this again; with --force they are "
+        "removed all the same."
+    )
