@@ -7,7 +7,7 @@ a few hundred bytes). Two values compare equal exactly when nothing that any dec
 Times are epoch seconds. A field that the API server omits, or sends as null, reads as empty.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from sys import intern
@@ -176,12 +176,16 @@ class ClaimFacts:
 
 @dataclass(frozen=True, slots=True)
 class VolumeFacts:
-    """What is read of a PersistentVolume. `zones` are those it can be reached from, None if from everywhere."""
+    """What is read of a PersistentVolume.
+
+    `zones` and `hosts` (values of `kubernetes.io/hostname`) are those it can be reached from, None if from all.
+    """
 
     name: str
     uid: str
     resource_version: int = field(compare=False)
     zones: frozenset[str] | None
+    hosts: frozenset[str] | None = None
 
     @property
     def key(self) -> str:
@@ -190,6 +194,10 @@ class VolumeFacts:
     def only_in(self, zone: str) -> bool:
         """Whether a pod that uses the volume can run in no zone but this one."""
         return self.zones is not None and self.zones == {zone}
+
+    def only_on(self, host: str) -> bool:
+        """Whether a pod that uses the volume can run on no host but this one (a local volume)."""
+        return self.hosts is not None and self.hosts == {host}
 
 
 def parse_time(text: object) -> float | None:
@@ -289,30 +297,37 @@ def volume_facts(raw: Raw) -> VolumeFacts:
     """Reads a PersistentVolume object."""
     metadata = raw["metadata"]
     required = _mapping(_mapping(_mapping(raw.get("spec")).get("nodeAffinity")).get("required"))
-    terms = [_term_zones(term) for term in _sequence(required.get("nodeSelectorTerms"))]
-    zones: frozenset[str] | None = None
-    if terms and all(term is not None for term in terms):
-        zones = frozenset().union(*(term for term in terms if term is not None))
+    terms = _sequence(required.get("nodeSelectorTerms"))
     return VolumeFacts(
         name=metadata["name"],
         uid=metadata["uid"],
         resource_version=int(metadata["resourceVersion"]),
-        zones=zones,
+        zones=_allowed(terms, _is_zone_key),
+        hosts=_allowed(terms, lambda key: key == vocabulary.HOSTNAME_LABEL),
     )
 
 
-def _term_zones(term: Raw) -> frozenset[str] | None:
-    """Zones that one node selector term allows, None if it does not speak of zones.
+def _is_zone_key(key: str) -> bool:
+    """Storage drivers use keys of their own for the zone (`topology.ebs.csi.aws.com/zone`, …); all end in `/zone`."""
+    return key.endswith("/zone")
 
-    Storage drivers use keys of their own for the zone (`topology.ebs.csi.aws.com/zone`, …); all of them end in `/zone`.
-    Expressions of a term are ANDed.
-    """
-    zones: frozenset[str] | None = None
+
+def _allowed(terms: Sequence[Raw], is_meant: Callable[[str], bool]) -> frozenset[str] | None:
+    """The values that node selector terms, which are ORed, allow for a label; None if one does not speak of it."""
+    allowed = [_allowed_by(term, is_meant) for term in terms]
+    if not allowed or any(values is None for values in allowed):
+        return None
+    return frozenset().union(*(values for values in allowed if values is not None))
+
+
+def _allowed_by(term: Raw, is_meant: Callable[[str], bool]) -> frozenset[str] | None:
+    """The same of one term, whose expressions are ANDed."""
+    allowed: frozenset[str] | None = None
     for expression in _sequence(term.get("matchExpressions")):
-        if expression.get("operator") == "In" and str(expression.get("key")).endswith("/zone"):
+        if expression.get("operator") == "In" and is_meant(str(expression.get("key"))):
             values = frozenset(map(str, _sequence(expression.get("values"))))
-            zones = values if zones is None else zones & values
-    return zones
+            allowed = values if allowed is None else allowed & values
+    return allowed
 
 
 def _cell(group: object, zone: object) -> Cell | None:

@@ -26,6 +26,9 @@ ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 # Kubernetes before 1.17 wrote only this one; some clouds still carry it.
 ZONE_LABEL_FALLBACK: Final = "failure-domain.beta.kubernetes.io/zone"
 
+# What a local volume is pinned by; its value is the node's name almost everywhere.
+HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
+
 # Durable clock of a signal whose taint carries no time: written once, removed together with the signal.
 FIRST_SEEN_ANNOTATION: Final = "ebbtide/rebalance-signal-first-seen"
 # Operator's override on a node (its cell is never blocked) or a namespace (its pods are never evicted).

@@ -109,6 +109,8 @@ def _held_by_volume(pod: PodFacts, around: Surroundings) -> str:
         volume = around.volumes.get(f"{pod.namespace}/{claim}")
         if volume is not None and volume.only_in(zone):
             return f"its volume {volume.name} exists only in zone {zone}"
+        if volume is not None and volume.only_on(around.node.name):
+            return f"its volume {volume.name} exists only on node {around.node.name}"
     return ""
 
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from ebbtide.model import NodeFacts, parse_time
 
 # Ten digits are the epoch seconds of 2001 to 2286. Milliseconds, counters, hashes and booleans are no times.
-_EPOCH_SECONDS = re.compile(r"[0-9]{10}")
+_EPOCH_SECONDS = re.compile(r"[1-9][0-9]{9}")
 
 
 class Source(StrEnum):

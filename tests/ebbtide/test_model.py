@@ -632,6 +632,22 @@ def test_a_volume_is_where_its_affinity_lets_it_be(affinity: object, zones: set[
     assert facts.only_in("a") is (zones == {"a"})
 
 
+@pytest.mark.parametrize(
+    ("affinity", "hosts"),
+    [
+        pytest.param(_terms([_expression("kubernetes.io/hostname", "a1")]), {"a1"}, id="a local volume"),
+        pytest.param(_terms([_expression("kubernetes.io/hostname", "a1", "a2")]), {"a1", "a2"}, id="two hosts"),
+        pytest.param(_terms([_expression(ZONE, "a")]), None, id="a zone only"),
+        pytest.param(None, None, id="no affinity"),
+    ],
+)
+def test_a_local_volume_is_on_its_host(affinity: object, hosts: set[str] | None) -> None:
+    """A disk of a node's own is reached from nowhere else."""
+    facts = volume_facts({"metadata": IDENTITY, "spec": {"nodeAffinity": affinity}})
+    assert facts.hosts == hosts
+    assert facts.only_on("a1") is (hosts == {"a1"})
+
+
 def test_a_volume_that_can_be_nowhere_is_in_no_zone() -> None:
     """Contradicting expressions hold nothing."""
     raw = {"metadata": IDENTITY, "spec": {"nodeAffinity": _terms([_expression(ZONE, "a"), _expression(EBS, "b")])}}

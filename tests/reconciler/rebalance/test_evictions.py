@@ -162,6 +162,8 @@ TOLERATIONS = [
 
 IN_A, IN_B, IN_BOTH = volume("pv-a", "a"), volume("pv-b", "b"), volume("pv-ab", "a", "b")
 ANYWHERE = volume("pv-nfs")
+LOCAL = replace(volume("pv-local"), hosts=frozenset({"a1"}))
+ELSEWHERE = replace(volume("pv-local"), hosts=frozenset({"a2"}))
 CLAIMING = pod(claims=("data",))
 VOLUMES = [
     Case("NR-54 by default its volume does not hold a pod", CLAIMING, volumes=volumes(data=IN_A)),
@@ -169,6 +171,8 @@ VOLUMES = [
     Case("NR-54 an unbound claim does not hold", CLAIMING, settings=HOLD),
     Case("a volume in both zones does not hold", CLAIMING, volumes=volumes(data=IN_BOTH), settings=HOLD),
     Case("a volume that is everywhere does not hold", CLAIMING, volumes=volumes(data=ANYWHERE), settings=HOLD),
+    Case("a volume on the node's own disk holds", CLAIMING, "on node a1", volumes=volumes(data=LOCAL), settings=HOLD),
+    Case("another node's disk does not hold", CLAIMING, volumes=volumes(data=ELSEWHERE), settings=HOLD),
     Case("a volume of another zone does not hold", CLAIMING, volumes=volumes(data=IN_B), settings=HOLD),
     Case("a pod without volumes is not held", pod(), volumes=volumes(data=IN_A), settings=HOLD),
     Case("another pod's claim does not hold", pod(claims=("mine",)), volumes=volumes(data=IN_A), settings=HOLD),

@@ -29,6 +29,7 @@ VALUE, ADDED, OURS, FRESH = Source.TAINT_VALUE, Source.TIME_ADDED, Source.ANNOTA
         pytest.param("1772366399", None, None, 1, VALUE, id="the value is a second ago"),
         pytest.param("1772366401", None, None, 0, VALUE, id="the value is a second ahead"),
         pytest.param("177236600", 7, None, 7, ADDED, id="nine digits"),
+        pytest.param("0177236600", 7, None, 7, ADDED, id="ten digits, the first a zero"),
         pytest.param("17723660000", 7, None, 7, ADDED, id="eleven digits"),
         pytest.param("1772366000.5", 7, None, 7, ADDED, id="a fraction"),
         pytest.param("-177236600", 7, None, 7, ADDED, id="a sign"),
