@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from reconciler.engine.context import Context, Runnable
+from reconciler.readmission import wiring as readmission
 from reconciler.rebalance import wiring as rebalance
 
 
@@ -14,3 +15,4 @@ def build(context: Context) -> tuple[Runnable, ...]:
 def _wanted(context: Context) -> Iterator[Runnable]:
     if context.settings.node_rebalance.run:
         yield rebalance.build(context)
+        yield readmission.build(context)

@@ -6,6 +6,7 @@ from ebbtide.kube.permissions import Need
 from ebbtide.kube.resources import (
     EVENTS,
     LEASES,
+    MUTATING_WEBHOOKS,
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -17,6 +18,8 @@ from ebbtide.kube.resources import (
 def needs(settings: Settings, namespace: str, *, dry_run: bool) -> list[Need]:
     """What the program asks for at its start."""
     found = [Need("list", NODES, "to know zones and signals"), Need("watch", NODES, "to follow zones and signals")]
+    if settings.node_rebalance.run:
+        found += _needs_of_readmission(settings, dry_run=dry_run)
     if dry_run:
         return found
     lease = settings.leader_election.lease_name
@@ -44,4 +47,16 @@ def _needs_of_rebalance(rules: NodeRebalance) -> list[Need]:
     if rules.zonal_volume_policy == "hold":
         for resource in (PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES):
             found += [Need(verb, resource, "to see which pods cannot move") for verb in ("list", "watch")]
+    return found
+
+
+def _needs_of_readmission(settings: Settings, *, dry_run: bool) -> list[Need]:
+    """None is essential: without them pods from before a block go on waiting, and zones are blocked all the same."""
+    resources = [PODS, NAMESPACES, MUTATING_WEBHOOKS]
+    if settings.webhook.volume_zone_awareness:
+        resources += [PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES]
+    purpose = "to find waiting pods whose zone exclusion is outdated"
+    found = [Need(verb, resource, purpose, essential=False) for resource in resources for verb in ("list", "watch")]
+    if not dry_run:
+        found.append(Need("delete", PODS, "to have such pods admitted again", essential=False))
     return found
