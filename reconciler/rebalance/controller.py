@@ -172,6 +172,7 @@ class Rebalance:
         verdict = judge(facts, plan, memory.streak(monotonic), self._rules, self._clock.now())
         memory.judged(verdict, monotonic)
         self._report.looked(Look(plan, outcome, verdict, facts, tuple(fights), self._hands is None))
+        self._report.surveyed(plan.cell.group, self._cells.live(plan.cell.group))
         return verdict
 
     def _look_at_empty(self, cell: Cell, memory: CellMemory) -> None:
@@ -182,6 +183,7 @@ class Rebalance:
             self._report.forget(cell)
         else:
             self._report.emptied(cell, verdict, memory.last_node)
+        self._report.surveyed(cell.group, self._cells.live(cell.group))
 
     def _evict(self, plan: Plan, *, complete: bool) -> None:
         if plan.evict is not None and self._hands is not None and (complete or plan.evict.at_once):

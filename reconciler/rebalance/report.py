@@ -4,7 +4,7 @@ Series depend on groups, zones and living nodes only, so their number is bounded
 is told on a change, never again in a loop; what they say lies in `stories`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -24,7 +24,7 @@ from reconciler.rebalance.decide import CellFacts, Plan
 from reconciler.rebalance.drain import Asked
 from reconciler.rebalance.memory import Fight
 from reconciler.rebalance.signal import Signal
-from reconciler.rebalance.verdict import State, Verdict
+from reconciler.rebalance.verdict import State, Verdict, leaves_none_open
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -62,6 +62,7 @@ class Report:
         self._recorder = recorder
         self._cells: dict[Cell, CellStatus] = {}
         self._counted: set[str] = set()
+        self._without_open_zone: set[str] = set()
         registry.register(_CellFigures(self._cells, clock))
         cell = ["node_group", "node_zone"]
         self._evicted = Counter(
@@ -104,6 +105,7 @@ class Report:
     def clear(self) -> None:
         """Nothing is known of any cell (a new term begins)."""
         self._cells.clear()
+        self._without_open_zone.clear()
 
     def forget(self, cell: Cell) -> None:
         """The cell has no node any more."""
@@ -129,6 +131,20 @@ class Report:
         if before is None or before.state is not verdict.state:
             log.warning("zone state", zone=str(cell), state=verdict.state, reason=verdict.reason)
             self._emit(last, stories.stale(cell))
+
+    def surveyed(self, group: str, live: Mapping[Cell, NodeFacts]) -> None:
+        """A group after a look at one of its zones; `live` are its zones with live nodes, each with one of them."""
+        known = {cell: self._cells.get(cell) for cell in live}
+        if not leaves_none_open(None if status is None else status.state for status in known.values()):
+            self._without_open_zone.discard(group)
+        elif group not in self._without_open_zone:
+            self._without_open_zone.add(group)
+            zones = sorted(cell.zone for cell in live)
+            log.warning("no zone is open", group=group, zones=zones)
+            signals = [signal for status in known.values() if status is not None for signal in status.signals]
+            newest = max(signals, key=lambda signal: signal.since, default=None)
+            about = next(iter(live.values())) if newest is None else newest.node
+            self._emit(about, stories.none_open(group, zones))
 
     def _note(self, cell: Cell, verdict: Verdict, signals: tuple[Signal, ...]) -> None:
         before = self._cells.get(cell)

@@ -25,6 +25,14 @@ class Cells:
     def of_group(self, group: str) -> tuple[Cell, ...]:
         return tuple(Cell(group, zone) for zone in self._groups.get(group, ()))
 
+    def live(self, group: str) -> dict[Cell, NodeFacts]:
+        """The group's cells that have live nodes, each with one of them."""
+        found = {
+            Cell(group, zone): next((node for node in nodes.values() if not node.deleting), None)
+            for zone, nodes in self._groups.get(group, {}).items()
+        }
+        return {cell: node for cell, node in found.items() if node is not None}
+
     def nodes(self, cell: Cell) -> tuple[NodeFacts, ...]:
         """The cell's nodes by name, those being deleted too."""
         nodes = self._groups.get(cell.group, {}).get(cell.zone, {})

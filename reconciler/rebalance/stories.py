@@ -1,5 +1,6 @@
 """What people are told about zones and nodes: what happened, to which object, why, and what to do."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from textwrap import shorten
 from typing import Literal
@@ -40,10 +41,7 @@ def changed(plan: Plan, verdict: Verdict, before: State | None, rules: NodeRebal
                 "Normal", "ZoneBlocked", "Taint", f"{where} is blocked: {plan.reason}. {_capital(verdict.reason)}."
             )
         case State.CACHED:
-            note = (
-                f"{where} is blocked, but no node of it is schedulable any more: the block holds only as long as the "
-                "Cluster Autoscaler is not restarted. Leave one node of the zone uncordoned to keep it safe."
-            )
+            note = f"{where} is blocked, but no node of it is schedulable any more. {advice(verdict.state)}"
             return Story("Normal", "ZoneBlockCached", "Taint", note)
         case State.PARTIAL:
             note = f"{where} is to be blocked ({plan.reason}), but the autoscaler may still grow it: {verdict.reason}."
@@ -51,8 +49,7 @@ def changed(plan: Plan, verdict: Verdict, before: State | None, rules: NodeRebal
         case State.INEFFECTIVE:
             note = (
                 f"{where} is tainted, but the Cluster Autoscaler does not see it: no node of the zone is schedulable "
-                "and Ready for long enough, so it may still add nodes there. Uncordon one node of the zone that is not "
-                "signalled; its taint keeps pods away."
+                f"and Ready for long enough. {advice(verdict.state)}"
             )
             return Story("Warning", "ZoneBlockIneffective", "Taint", note)
         case _:
@@ -67,14 +64,43 @@ def _opened(plan: Plan, before: State | None) -> Story | None:
     return Story("Normal", "ZoneOpened", "Untaint", f"{_place(plan.cell)} is open again: {plan.reason}.")
 
 
+def advice(state: State) -> str:
+    """What a state means for the operator, what still holds, and what to do; "" where nothing needs to be done."""
+    match state:
+        case State.CACHED:
+            return (
+                "The block holds only as long as the Cluster Autoscaler is not restarted. Leave one node of the zone "
+                "uncordoned to keep it safe; its taint keeps pods away."
+            )
+        case State.INEFFECTIVE:
+            return (
+                "The Cluster Autoscaler may still add nodes there; the webhook's zone exclusion, where it is "
+                "installed, still keeps guarded pods out. Uncordon one node of the zone, if possible one without a "
+                "signal; its taint keeps pods away."
+            )
+        case State.STALE_TEMPLATE:
+            return (
+                "The Cluster Autoscaler may remember that node as the template of its node group and never grow the "
+                "group again. Restart the Cluster Autoscaler, or run it with --node-info-cache-expire-time=10m."
+            )
+        case _:
+            return ""
+
+
 def stale(cell: Cell) -> Story:
     """The last node of a blocked zone has gone."""
-    note = (
-        f"{_place(cell)} lost its last node while that carried the prevent taint. The Cluster Autoscaler may remember "
-        "it as the template of its node group and never grow the group again. Restart the Cluster Autoscaler, or run "
-        "it with --node-info-cache-expire-time=10m."
-    )
+    note = f"{_place(cell)} lost its last node while that carried the prevent taint. {advice(State.STALE_TEMPLATE)}"
     return Story("Warning", "StaleAutoscalerTemplate", "Taint", note)
+
+
+def none_open(group: str, zones: Iterable[str]) -> Story:
+    """Every zone of a node group that has nodes is to be blocked."""
+    note = (
+        f"Every zone of node group {group} that has nodes is blocked: {_listed(zones)}. Pods that are evicted or "
+        "created now find no node of the group until a signal goes away. Add nodes of the group in another zone, or "
+        "let min-open-zones = 1 keep one zone open."
+    )
+    return Story("Warning", "AllZonesBlocked", "Taint", note)
 
 
 def contested(node: NodeFacts, rules: NodeRebalance) -> Story:
@@ -109,6 +135,10 @@ def refused(asked: Asked) -> Story | None:
 
 def _place(cell: Cell) -> str:
     return f"Zone {cell.zone} of node group {cell.group}"
+
+
+def _listed(zones: Iterable[str]) -> str:
+    return shorten(", ".join(sorted(zones)), _LONGEST_WORDS, placeholder=" …")
 
 
 def _quoted(words: str) -> str:

@@ -5,6 +5,7 @@ not being deleted last; without one it is the template it cached before; without
 So a cell in which every node is cordoned stays attractive to it although every node is tainted.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -28,6 +29,11 @@ class State(StrEnum):
     def fully_tainted(self) -> bool:
         """Whether the cell is to be blocked and every live node carries the prevent taint."""
         return self in (State.BLOCKED, State.CACHED, State.INEFFECTIVE)
+
+    @property
+    def to_be_blocked(self) -> bool:
+        """Whether the cell is blocked, or would be if every write had succeeded."""
+        return self.fully_tainted or self is State.PARTIAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,15 @@ def judge_empty(left_tainted: bool) -> Verdict | None:
     if not left_tainted:
         return None
     return Verdict(State.STALE_TEMPLATE, "the last node left while it carried the prevent taint")
+
+
+def leaves_none_open(states: Iterable[State | None]) -> bool:
+    """Whether every zone of a group is to be blocked.
+
+    `states` are those of its zones with live nodes, None for one that has not been looked at: it may be open.
+    """
+    known = tuple(states)
+    return bool(known) and all(state is not None and state.to_be_blocked for state in known)
 
 
 def is_template(node: NodeFacts, rules: NodeRebalance, now: float) -> bool:

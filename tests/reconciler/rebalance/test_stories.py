@@ -54,7 +54,18 @@ CASES = [
         lambda: changed(State.PARTIAL),
         (*PLACE, "2 nodes are signalled", "node a3 lacks it"),
     ),
-    Case("ZoneBlockIneffective", "Warning", lambda: changed(State.INEFFECTIVE), (*PLACE, "may still add", "Uncordon")),
+    Case(
+        "ZoneBlockIneffective",
+        "Warning",
+        lambda: changed(State.INEFFECTIVE),
+        (*PLACE, "may still add", "webhook's zone exclusion, where it is installed", "Uncordon"),
+    ),
+    Case(
+        "AllZonesBlocked",
+        "Warning",
+        lambda: stories.none_open("g", ["b", "a"]),
+        ("node group g", "a, b", "another zone", "min-open-zones = 1"),
+    ),
     Case(
         "RebalanceSignalGone",
         "Normal",
@@ -152,6 +163,7 @@ def test_the_longest_names_still_fit() -> None:
     verdict = f"49 of 50 nodes lack the prevent taint, among them {name}"
     told = [stories.changed(long, Verdict(state, verdict), State.BLOCKED, DEFAULTS) for state in State]
     told += [stories.stale(cell), stories.contested(node(name), DEFAULTS), stories.evicting(node(name))]
+    told += [stories.none_open("g" * 63, ["z" * 63] * 30)]
     told += [stories.refused(asked(r, WORDS, name, name)) for r in (Result.MISCONFIGURED, Result.FORBIDDEN)]
     assert all(len(story.note.encode()) <= LONGEST for story in told if story is not None)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import NodeFacts
 from reconciler.rebalance.decide import CellFacts, Wish
-from reconciler.rebalance.verdict import State, Streak, is_template, judge, judge_empty
+from reconciler.rebalance.verdict import State, Streak, is_template, judge, judge_empty, leaves_none_open
 from tests.reconciler.rebalance.builders import DEFAULTS, NOW, applied, cell, node, plan, plan_of, prevent_taint, rules
 
 NEVER = Streak()
@@ -337,3 +337,20 @@ def test_a_block_that_was_carried_out_is_not_partial(facts: CellFacts) -> None:
     after = applied(decided, facts, NodeRebalance(), NOW)
     verdict = judge(after, decided, NEVER, DEFAULTS, NOW)
     assert verdict.state is not State.PARTIAL or any(n.deleting for n in facts.nodes)
+
+
+@pytest.mark.parametrize(
+    ("states", "none_open"),
+    [
+        ([], False),
+        ([State.BLOCKED], True),
+        ([State.BLOCKED, State.CACHED, State.INEFFECTIVE, State.PARTIAL], True),
+        ([State.BLOCKED, State.OPEN], False),
+        ([State.BLOCKED, State.WAITING], False),
+        ([State.BLOCKED, None], False),
+        ([None], False),
+    ],
+)
+def test_no_zone_is_open_when_every_one_is_to_be_blocked(states: list[State | None], none_open: bool) -> None:
+    """A zone that nobody has looked at yet may be open."""
+    assert leaves_none_open(states) is none_open
