@@ -150,7 +150,10 @@ class Controller(Generic[K]):
                 self.queue.add_rate_limited(key)
 
     def _tell(self, key: K, verdict: Verdict, error: Exception) -> None:
-        """Once per key and row of failures; repetitions and what passes by itself are for debugging only."""
+        """Once per key and row of failures; repetitions, and what passes by itself, are for debugging only.
+
+        A defect of ours is told every time, with its traceback: each may be another one.
+        """
         first = self.queue.failures(key) == 0
         match verdict.retry:
             case Retry.DEFECT:

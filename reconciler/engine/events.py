@@ -67,14 +67,14 @@ class Recorder:
         now = self._clock.monotonic()
         if now - self._told.get(event, float("-inf")) < QUIET:
             return
+        if self._waiting.full():
+            log.warning("event dropped, too many are waiting", reason=event.reason, object=event.regarding.name)
+            return
+        self._waiting.put_nowait(event)
         self._told[event] = now
         self._told.move_to_end(event)
         while len(self._told) > _MOST_REMEMBERED:
             self._told.popitem(last=False)
-        if self._waiting.full():
-            log.warning("event dropped, too many are waiting", reason=event.reason, object=event.regarding.name)
-        else:
-            self._waiting.put_nowait(event)
 
     async def run(self) -> None:
         """Writes what was queued, one after the other, until cancelled."""

@@ -79,8 +79,6 @@ class WorkQueue(Generic[K]):
         self._failures: dict[K, int] = {}
         self._delayed = _Delays[K](self.add)
         self._waiters: deque[asyncio.Future[None]] = deque()
-        self._idle = asyncio.Event()
-        self._idle.set()
         self._closed = False
 
     @property
@@ -92,11 +90,6 @@ class WorkQueue(Generic[K]):
     def delayed(self) -> int:
         """Keys that become due later."""
         return len(self._delayed)
-
-    @property
-    def processing(self) -> int:
-        """Keys that workers hold now."""
-        return len(self._processing)
 
     def add(self, key: K) -> None:
         """Makes sure that `key` is looked at after this moment."""
@@ -144,7 +137,6 @@ class WorkQueue(Generic[K]):
         key = self._ready.popleft()
         self._processing.add(key)
         self._dirty.discard(key)
-        self._idle.clear()
         return key
 
     def done(self, key: K) -> None:
@@ -152,32 +144,21 @@ class WorkQueue(Generic[K]):
         self._processing.discard(key)
         if key in self._dirty:
             self._enqueue(key)
-        if not self._processing and not self._ready:
-            self._idle.set()
 
-    def shut_down(self, *, drain: bool = False) -> None:
-        """Takes no more keys and drops the delayed ones; `get` raises QueueClosedError.
+    def shut_down(self) -> None:
+        """Takes no more keys and drops those that wait or are delayed; `get` raises QueueClosedError.
 
-        With `drain` the keys that wait are handed out first; without, they are dropped as well. What workers hold
-        now they may finish in both cases: `drained` waits for that.
+        What workers hold now they may finish.
         """
         self._closed = True
         self._delayed.clear()
-        if not drain:
-            self._ready.clear()
-            self._dirty.clear()
-        if not self._processing and not self._ready:
-            self._idle.set()
+        self._ready.clear()
+        self._dirty.clear()
         while self._waiters:
             self._wake()
 
-    async def drained(self) -> None:
-        """Returns once no key waits and no worker holds one."""
-        await self._idle.wait()
-
     def _enqueue(self, key: K) -> None:
         self._ready.append(key)
-        self._idle.clear()
         self._wake()
 
     async def _wait(self) -> None:

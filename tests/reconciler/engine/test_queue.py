@@ -196,33 +196,6 @@ async def test_a_closed_queue_refuses_keys_and_tells_waiting_workers() -> None:
         await queue.get()
 
 
-async def test_closing_with_drain_hands_out_what_waits_and_what_comes_back() -> None:
-    queue = steady()
-    for key in "abc":
-        queue.add(key)
-    held = await queue.get()
-    queue.add(held)
-    queue.shut_down(drain=True)
-    queue.done(held)
-    assert [await take(queue) for _ in range(3)] == ["b", "c", "a"]
-    with pytest.raises(QueueClosedError):
-        await queue.get()
-
-
-async def test_drained_returns_when_the_last_worker_has_finished() -> None:
-    queue = steady()
-    queue.add("a")
-    queue.add("b")
-    held = await queue.get()
-    queue.shut_down()
-    waiting = asyncio.ensure_future(queue.drained())
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    queue.done(held)
-    await waiting
-    assert queue.depth == 0
-
-
 class Histories(RuleBasedStateMachine):
     """Whatever is called in whatever order: no key twice at once, none lost, each due delay kept."""
 
