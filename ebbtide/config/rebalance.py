@@ -1,5 +1,6 @@
 """`[node-rebalance]`: when a zone of a node group is blocked, and whose pods are evicted."""
 
+from fnmatch import fnmatchcase
 from typing import Literal
 
 from ebbtide import vocabulary
@@ -63,3 +64,7 @@ class NodeRebalance(Section, frozen=True):
     cluster_autoscaler_stabilization: Seconds = 60.0
     """Age after Ready from which the autoscaler takes a node as template. Only for the verdict on whether a block
     holds; nothing is written by it."""
+
+    def manages(self, group: str) -> bool:
+        """Whether the group is one that the operator wants to be blocked at all."""
+        return any(fnmatchcase(group, pattern) for pattern in self.node_groups)

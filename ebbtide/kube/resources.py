@@ -35,6 +35,8 @@ PERSISTENT_VOLUMES: Final = Resource("", "v1", "persistentvolumes", "PersistentV
 PERSISTENT_VOLUME_CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True)
 PODS: Final = Resource("", "v1", "pods", "Pod", namespaced=True)
 SERVICES: Final = Resource("", "v1", "services", "Service", namespaced=True)
+CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
+DAEMON_SETS: Final = Resource("apps", "v1", "daemonsets", "DaemonSet", namespaced=True)
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet", namespaced=True)
 STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets", "StatefulSet", namespaced=True)

@@ -7,7 +7,6 @@ what was held back and why, so that logs, status, dry run and explanations all t
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from itertools import islice
 
 from ebbtide import vocabulary
@@ -165,7 +164,7 @@ def is_prevented(node: NodeFacts, rules: NodeRebalance) -> bool:
 
 def is_managed(group: str, rules: NodeRebalance) -> bool:
     """Whether the group is one that the operator wants to be blocked at all."""
-    return any(fnmatchcase(group, pattern) for pattern in rules.node_groups)
+    return rules.manages(group)
 
 
 def soonest(waits: Iterable[float | None]) -> float | None:

@@ -1,0 +1,58 @@
+"""`ebbtide preflight`."""
+
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+from rich.console import Console
+
+from ebbtide.cli.asking import add_flags, ask, print_json
+from ebbtide.config import Settings
+from ebbtide.config.settings import DEFAULT_NAMESPACE
+from ebbtide.kube.access import Access
+from ebbtide.kube.client import Client
+from ebbtide.preflight.decide import decide
+from ebbtide.preflight.report import document, failed, lines
+from ebbtide.preflight.snapshot import Asked, read
+from reconciler.needs import needs
+
+_AS_WIDE_AS_IT_GETS = 10_000
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_flags(parser)
+    parser.add_argument(
+        "--as",
+        dest="account",
+        metavar="ACCOUNT",
+        default="",
+        help="whose permissions to look at, such as system:serviceaccount:ebbtide-system:ebbtide (default: your own)",
+    )
+
+
+def run(arguments: Namespace) -> int:
+    """0 when no check fails, 1 when one does. Raises EbbtideError."""
+    return ask(arguments, partial(_look, arguments))
+
+
+async def _look(arguments: Namespace, client: Client, settings: Settings) -> int:
+    wanted = needs(settings, settings.namespace or DEFAULT_NAMESPACE, dry_run=False)
+    access, account = client.access, arguments.account
+    if account:
+        access = replace(access, headers=partial(_impersonating, client.access, account))
+    async with Client(access, field_manager="ebbtide", user_agent="ebbtide-preflight") as asking:
+        facts = await read(client, settings, Asked(asking, account or client.access.identity, wanted))
+    findings = decide(facts, settings, time.time())
+    if arguments.output == "json":
+        print_json(document(findings))
+    else:
+        width = Console().width if sys.stdout.isatty() else _AS_WIDE_AS_IT_GETS
+        print(*lines(findings, width), sep="\n")
+    return 1 if failed(findings) else 0
+
+
+async def _impersonating(access: Access, account: str) -> Mapping[str, str]:
+    return {**await access.headers(), "Impersonate-User": account}

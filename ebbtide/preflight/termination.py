@@ -1,0 +1,152 @@
+"""Does something raise signals, exactly one thing, and does it leave the moving of pods to us?
+
+Facts about aws-node-termination-handler are from its `pkg/config/config.go` (flags, variables, defaults: all of these
+switches are off) and `cmd/node-termination-handler.go` (what it does with a rebalance recommendation).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ebbtide.config import Settings
+from ebbtide.preflight.finding import Finding, Status
+from ebbtide.preflight.programs import OURS, TERMINATION_HANDLER, Program
+from ebbtide.preflight.snapshot import Facts
+
+_CHECK: Final = "termination-handler"
+
+
+@dataclass(frozen=True, slots=True)
+class _Switch:
+    """A switch of the handler: `wanted` is how it has to be, `signals` if that matters only to who raises signals."""
+
+    flag: str
+    wanted: bool
+    why: str
+    cure: str
+    signals: bool = False
+
+    @property
+    def variable(self) -> str:
+        return self.flag.replace("-", "_").upper()
+
+    def value(self, program: Program) -> bool | None:
+        return program.setting(self.flag, self.variable)
+
+
+_QUEUE: Final = _Switch(
+    "enable-sqs-termination-draining",
+    wanted=False,
+    why="in queue mode it cordons and drains a node as soon as its recommendation comes, whole zone or not",
+    cure="run it as a DaemonSet in IMDS mode (Helm: enableSqsTerminationDraining=false)",
+)
+_DRAINING: Final = _Switch(
+    "enable-rebalance-draining",
+    wanted=False,
+    why="it drains a node at each recommendation, false ones too, before the zone is blocked: pods move next door",
+    cure="set ENABLE_REBALANCE_DRAINING=false (Helm: enableRebalanceDraining=false)",
+)
+_MONITORING: Final = _Switch(
+    "enable-rebalance-monitoring",
+    wanted=True,
+    why="it does not look for rebalance recommendations, so that no zone is ever blocked",
+    cure="set ENABLE_REBALANCE_MONITORING=true (Helm: enableRebalanceMonitoring=true), or run `ebbtide agent`",
+    signals=True,
+)
+_TAINTING: Final = _Switch(
+    "taint-node",
+    wanted=True,
+    why="it tells nobody of a recommendation: without the taint on the node there is no signal",
+    cure="set TAINT_NODE=true (Helm: taintNode=true), or run `ebbtide agent`",
+    signals=True,
+)
+_DRY: Final = _Switch(
+    "dry-run",
+    wanted=False,
+    why="it only logs what it would do: no node gets a signal",
+    cure="set DRY_RUN=false",
+    signals=True,
+)
+_SWITCHES: Final = (_QUEUE, _DRAINING, _MONITORING, _TAINTING, _DRY)
+
+
+def termination_handler(facts: Facts, settings: Settings) -> Iterator[Finding]:
+    """How each handler is set."""
+    handlers = _handlers(facts)
+    others = _others(facts, settings)
+    if not handlers:
+        yield _without(facts)
+    for program in handlers:
+        yield from _judged(program, others)
+
+
+def signal_sources(facts: Facts, settings: Settings) -> Iterator[Finding]:
+    """One program should raise signals."""
+    raising = [f"{program.where} (termination handler)" for program in _handlers(facts) if _raises(program)]
+    sources = [*raising, *_others(facts, settings)]
+    check, listed, key = "signal-sources", "; ".join(sources), settings.node_rebalance.rebalance_signal_taint_key
+    if len(sources) == 1:
+        yield Finding(check, Status.PASS, f"signals are raised by {listed}")
+    elif sources:
+        yield Finding(
+            check,
+            Status.WARN,
+            f"signals are raised by {len(sources)} programs: {listed}",
+            "each removes and dates its signals in its own way: a zone stays blocked until the last of them lets go",
+            "keep one of them",
+        )
+    elif facts.unread_programs:
+        yield Finding(check, Status.UNKNOWN, f"not all workloads could be read: {facts.unread_programs[0].reason}")
+    else:
+        yield Finding(
+            check,
+            Status.WARN,
+            "no termination handler that taints, no `ebbtide agent` and no signals.sqs.queue-url was found",
+            "without signals no zone is ever blocked",
+            f"raise them: any program that taints nodes with {key} will do",
+        )
+
+
+def _judged(program: Program, others: Sequence[str]) -> Iterator[Finding]:
+    relevant = [switch for switch in _SWITCHES if not (switch.signals and others)]
+    wrong = [switch for switch in relevant if switch.value(program) is not None and _is_wrong(switch, program)]
+    hidden = [switch for switch in relevant if switch.value(program) is None]
+    for switch in wrong:
+        seen = f"{program.where} runs {'without' if switch.wanted else 'with'} {switch.variable} (--{switch.flag})"
+        yield Finding(_CHECK, Status.FAIL, seen, switch.why, switch.cure, (program.workload,))
+    if hidden:
+        names = ", ".join(switch.variable for switch in hidden)
+        seen = f"{program.where} takes {names} from elsewhere (valueFrom, envFrom)"
+        cure = "compare what it takes them from with docs/preflight.md"
+        yield Finding(_CHECK, Status.UNKNOWN, seen, cure=cure, objects=(program.workload,))
+    if not wrong and not hidden:
+        seen = f"{program.where} leaves the moving of pods to ebbtide"
+        yield Finding(_CHECK, Status.PASS, seen, objects=(program.workload,))
+
+
+def _is_wrong(switch: _Switch, program: Program) -> bool:
+    # In queue mode recommendations come from the queue, asked for or not.
+    if switch is _MONITORING and _QUEUE.value(program):
+        return False
+    return switch.value(program) is not switch.wanted
+
+
+def _without(facts: Facts) -> Finding:
+    if facts.unread_programs:
+        return Finding(_CHECK, Status.UNKNOWN, f"not all workloads could be read: {facts.unread_programs[0].reason}")
+    return Finding(_CHECK, Status.PASS, "no aws-node-termination-handler is here that could drain nodes by itself")
+
+
+def _handlers(facts: Facts) -> list[Program]:
+    return [program for program in facts.programs if program.is_called(*TERMINATION_HANDLER) and program.replicas != 0]
+
+
+def _raises(program: Program) -> bool:
+    looks = _MONITORING.value(program) or _DRAINING.value(program) or _QUEUE.value(program)
+    return bool(looks) and bool(_TAINTING.value(program)) and not _DRY.value(program)
+
+
+def _others(facts: Facts, settings: Settings) -> list[str]:
+    agents = [p.where for p in facts.programs if p.is_called(*OURS) and "agent" in p.words[:2] and p.replicas != 0]
+    queue = settings.signals.sqs.queue_url
+    return [*(f"{where} (ebbtide agent)" for where in agents), *([f"the queue {queue}"] if queue else [])]
