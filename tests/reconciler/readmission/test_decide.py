@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from ebbtide.exclusion.decide import Exclusion, Skip
 from ebbtide.model import Owner
 from reconciler.readmission.decide import WORDS, History, OwnerFacts, PendingPod, Plan, Wait, decide, judge_pod
+from tests.ebbtide.exclusion.builders import Z
 from tests.reconciler.readmission.builders import (
     BLOCKED,
     OPEN,
-    Z,
     controller,
     excluding,
     owner_facts,
@@ -146,7 +146,7 @@ def test_wh_61_whatever_else_is_so_the_wrong_pods_never_go(facts: OwnerFacts) ->
     plan: Plan = decide(facts)
     if plan.delete is not None:
         pod = plan.delete.pod
-        assert not (pod.deleting or pod.ran or pod.gated or pod.owner is None or facts.ignored)
+        assert not any((pod.deleting, pod.ran, pod.gated, pod.owner is None, facts.ignored))
         assert facts.webhook
         assert not facts.settles_in
         assert not judge_pod(pod)

@@ -5,6 +5,7 @@ from prometheus_client import CollectorRegistry
 
 from ebbtide.exclusion.carried import Difference
 from ebbtide.kube.errors import Conflict, Forbidden, KubeError, NotFound, PreconditionFailed, ServerFault, Unreachable
+from reconciler.engine.events import Event
 from reconciler.readmission import stories
 from reconciler.readmission.act import may_be_done
 from reconciler.readmission.decide import Deletion, OwnerKey, decide
@@ -49,7 +50,7 @@ def test_waiting_pods_are_counted_by_their_reason() -> None:
 
 
 @pytest.mark.parametrize("event", [stories.readmitted(Deletion(waiting(), WHY)), stories.futile(waiting(), WHY)])
-def test_a_story_names_pod_and_reason_in_clean_sentences(event: stories.Event) -> None:
+def test_a_story_names_pod_and_reason_in_clean_sentences(event: Event) -> None:
     """One line that fits into an event."""
     assert "default/web" in event.note
     assert "may enter zone a, blocked now" in event.note

@@ -82,6 +82,11 @@ def added(store: Store[Any], *raws: Raw) -> None:
         store.apply("ADDED", {**raw, "metadata": metadata})
 
 
+def synced(store: Store[Any]) -> None:
+    """The first list is complete, and empty."""
+    store.swap(store.gather(), 1)
+
+
 def pod_store(*raws: Raw) -> Store[PendingPod]:
     store = Store(lambda raw: pending_pod(raw, LABELS))
     added(store, *raws)
@@ -125,7 +130,7 @@ def test_everything_must_have_been_read_before_anything_is_known() -> None:
     scene = Scene("a! b")
     for store in (scene.pods, scene.namespaces, scene.webhooks, scene.claims, scene.volumes):
         assert not scene.snapshot.known
-        store.swap(store.gather(), 1)  # type: ignore[attr-defined] # stores of several kinds in one loop
+        synced(store)
     assert scene.snapshot.known
 
 
