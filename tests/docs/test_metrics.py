@@ -8,6 +8,10 @@ from prometheus_client import CollectorRegistry
 
 from ebbtide.clock import SystemClock
 from ebbtide.config.rebalance import NodeRebalance
+from reconciler.readmission import stories as readmission_stories
+from reconciler.readmission.decide import Wait
+from reconciler.readmission.report import Report as ReadmissionReport
+from reconciler.readmission.report import Result as ReadmissionResult
 from reconciler.rebalance import stories
 from reconciler.rebalance.answers import Result
 from reconciler.rebalance.report import Report
@@ -20,14 +24,26 @@ ROWS = re.findall(r"^\| `([^`]+)` \|", PAGE, flags=re.MULTILINE)
 def test_every_metric_of_zone_rebalance_is_listed() -> None:
     registry = CollectorRegistry()
     Report(registry, SystemClock(), NodeRebalance(), None)
-    told = {f"{family.name}_total" if family.type == "counter" else family.name for family in registry.collect()}
-    assert told == {row for row in ROWS if row.startswith("noderebalance_")}
+    assert told(registry) == {row for row in ROWS if row.startswith("noderebalance_")}
+
+
+def test_every_metric_of_re_admission_is_listed() -> None:
+    registry = CollectorRegistry()
+    ReadmissionReport(registry, None)
+    assert told(registry) == {row for row in ROWS if row.startswith("readmission_")}
+
+
+def told(registry: CollectorRegistry) -> set[str]:
+    """The names under which the metrics of a registry are exposed."""
+    return {f"{family.name}_total" if family.type == "counter" else family.name for family in registry.collect()}
 
 
 def test_every_state_and_every_result_is_listed() -> None:
-    assert {*State, *Result} == {row for row in ROWS if re.fullmatch(r"[a-z-]+", row)}
+    values = {*State, *Result, *Wait, *ReadmissionResult}
+    assert values == {row for row in ROWS if re.fullmatch(r"[a-z-]+", row)}
 
 
 def test_every_event_is_listed() -> None:
-    reasons = re.findall(r'Story\(\s*"(?:Normal|Warning)", "(\w+)"', inspect.getsource(stories))
+    sources = inspect.getsource(stories) + inspect.getsource(readmission_stories)
+    reasons = re.findall(r'(?:Story\(|Event\(.*?\),)\s*"(?:Normal|Warning)", "(\w+)"', sources)
     assert set(reasons) == {row for row in ROWS if re.fullmatch(r"([A-Z][a-z]+)+", row)}
