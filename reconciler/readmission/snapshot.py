@@ -89,10 +89,14 @@ def _names(rule: Raw, which: str, word: str) -> bool:
 
 
 class Owners:
-    """Index of the pod store: owner → pod → facts. Pods without a controller are nobody's, and not in it."""
+    """Index of the pod store: owner → keys of its pods. Pods without a controller are nobody's, and not in it.
+
+    Keys and not facts: a store tells of nothing that is equal, and a deletion needs the newest resourceVersion.
+    """
 
     def __init__(self, pods: Store[PendingPod]) -> None:
-        self._owners: dict[OwnerKey, dict[str, PendingPod]] = {}
+        self._pods = pods
+        self._owners: dict[OwnerKey, set[str]] = {}
         for pod in pods.values():
             self._changed(None, pod)
         pods.subscribe(self._changed)
@@ -105,19 +109,20 @@ class Owners:
 
     def claiming(self) -> tuple[OwnerKey, ...]:
         """Owners of pods that have volumes."""
-        return tuple(o for o, pods in self._owners.items() if any(pod.traits.claims for pod in pods.values()))
+        return tuple(owner for owner in self._owners if any(pod.traits.claims for pod in self.pods(owner)))
 
-    def pods(self, owner: OwnerKey) -> Iterable[PendingPod]:
-        return self._owners.get(owner, {}).values()
+    def pods(self, owner: OwnerKey) -> tuple[PendingPod, ...]:
+        found = (self._pods.get(key) for key in self._owners.get(owner, ()))
+        return tuple(pod for pod in found if pod is not None)
 
     def _changed(self, old: PendingPod | None, new: PendingPod | None) -> None:
         if old is not None and old.owner is not None:
-            pods = self._owners.get(old.owner, {})
-            pods.pop(old.key, None)
-            if not pods:
+            keys = self._owners.get(old.owner, set())
+            keys.discard(old.key)
+            if not keys:
                 self._owners.pop(old.owner, None)
         if new is not None and new.owner is not None:
-            self._owners.setdefault(new.owner, {})[new.key] = new
+            self._owners.setdefault(new.owner, set()).add(new.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +165,7 @@ class Snapshot:
 
     def owner(self, owner: OwnerKey, history: History, monotonic: float) -> OwnerFacts:
         namespace = self._watched.namespaces.get(owner.namespace)
-        pods = tuple(self.owners.pods(owner))
+        pods = self.owners.pods(owner)
         return OwnerFacts(
             pods=tuple((pod, self.exclusion(pod)) for pod in pods),
             webhook=any(webhook.takes_pods for webhook in self._watched.webhooks.values()),

@@ -333,6 +333,25 @@ def test_a_pod_that_the_scheduler_binds_meanwhile_is_not_deleted() -> None:
     readmission(story)
 
 
+def test_the_schedulers_repeated_refusals_stop_nothing() -> None:
+    """Each of them makes a new version of the pod, in which nothing that counts has changed."""
+
+    async def story(stage: Stage, scene: Scene) -> None:
+        scene.install_webhook()
+        await before_the_block(stage, scene, 1)
+        one = stage.start()
+        await stage.until(lambda: one.leads)
+        for number in range(3):
+            refusal = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": str(number)}
+            refused = partial(objects.changed, patch={"status": {"conditions": [refusal]}})
+            stage.storage.modify(PODS, scene.names()[0], "default", refused, Write(subresource="status"))
+            await asyncio.sleep(0.5)
+        await stage.until(lambda: scene.exclusions() == ["a"], within=10)
+        assert [deletion.status for deletion in scene.deletions] == [200]
+
+    readmission(story)
+
+
 def test_a_namespace_that_is_guarded_later_brings_its_pods_in() -> None:
     async def story(stage: Stage, scene: Scene) -> None:
         scene.install_webhook()

@@ -107,6 +107,16 @@ def test_owners_follow_their_pods() -> None:
     assert owners.all() == ()
 
 
+def test_a_pod_is_known_in_its_newest_version_although_nothing_was_told() -> None:
+    """A deletion in an older one would be refused for ever, since every refusal of the scheduler makes a new one."""
+    store = pod_store(raw_pod())
+    owners = Owners(store)
+    refused = raw_pod(status={"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]})
+    refused["metadata"]["resourceVersion"] = "50"
+    store.apply("MODIFIED", refused)
+    assert [pod.resource_version for pod in owners.pods(OWNER)] == [50]
+
+
 class Scene:
     """All stores of a snapshot, to be filled by hand."""
 
