@@ -155,6 +155,9 @@ class Rebalance:
         wish_before = memory.wish
         self._stop_evictions(plan, node_name)
         outcome = Outcome() if self._hands is None else await self._hands.act.write(plan)
+        if not snapshot.cell(cell, monotonic).live:
+            # The last node went while it was written; its event has brought the cell back into the queue.
+            return None
         verdict = self._judged(plan, outcome, memory, snapshot)
         if memory.wish is not wish_before:
             self._look_at_signalled(plan, but=node_name)
@@ -186,7 +189,11 @@ class Rebalance:
         self._report.surveyed(cell.group, self._cells.live(cell.group))
 
     def _evict(self, plan: Plan, *, complete: bool) -> None:
-        if plan.evict is not None and self._hands is not None and (complete or plan.evict.at_once):
+        if plan.evict is None or self._hands is None or not (complete or plan.evict.at_once):
+            return
+        node = self._nodes.get(plan.evict.node.name)
+        # During the writes the node may have gone, or its signal.
+        if node is not None and node.uid == plan.evict.node.uid and self._is_signalled((node,)):
             self._hands.drain.empty(plan.evict, plan.cell)
 
     def _stop_evictions(self, plan: Plan, node_name: str | None) -> None:
