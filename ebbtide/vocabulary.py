@@ -47,3 +47,21 @@ BLOCKED_ZONES_ANNOTATION: Final = "ebbtide/blocked-zones"
 BUSY_LABEL: Final = "ebbtide/busy"
 # The kubelet puts this on the API's mirror of a static pod; evicting the mirror does nothing to the pod.
 MIRROR_POD_ANNOTATION: Final = "kubernetes.io/config.mirror"
+
+# --- certificates of the webhook ----------------------------------------------------------------------------------
+# On the Secret that we make: without it a Secret of that name is somebody else's and is left alone.
+CERTS_LABEL: Final = "ebbtide/certs"
+CERTS_SELF_MANAGED: Final = "self-managed"
+# Which step of a rotation the Secret is in, for people; the Secret's content is what decides.
+CERTS_STEP_ANNOTATION: Final = "ebbtide/certs-step"
+# Since when a new CA is known to be in every caBundle (RFC 3339); leaves are issued by it a while after that.
+CERTS_PUBLISHED_ANNOTATION: Final = "ebbtide/certs-published-at"
+# When the last leaf of the CA that issues ends, and until when the CA before it stays published (RFC 3339).
+CERTS_LAST_LEAF_ANNOTATION: Final = "ebbtide/certs-last-leaf-ends"
+CERTS_OLD_UNTIL_ANNOTATION: Final = "ebbtide/certs-old-until"
+# Somebody asks for a new "ca" or "leaf"; taken away when it is made.
+CERTS_ROTATE_ANNOTATION: Final = "ebbtide/certs-rotate"
+# A webhook replica writes on its own pod which CAs it knows and who issued the leaf that it serves.
+CA_SEEN_ANNOTATION: Final = "ebbtide/ca-seen"
+# What the pods of the webhook are selected by.
+WEBHOOK_PODS: Final = "app.kubernetes.io/name=ebbtide,app.kubernetes.io/component=webhook"
