@@ -60,7 +60,7 @@ class Certificate:
     signs: bool
     serves: bool
     pem: bytes = field(repr=False, compare=False)
-    x509: x509.Certificate = field(repr=False, compare=False)
+    parsed: x509.Certificate = field(repr=False, compare=False)
 
     @property
     def short(self) -> str:
@@ -106,7 +106,7 @@ def key_fault(certificate: Certificate, key_pem: bytes, what: str) -> Fault | No
     try:
         public = load_pem_private_key(key_pem, password=None).public_key()
         ours = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        theirs = certificate.x509.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        theirs = certificate.parsed.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     except _UNREADABLE:
         return Fault(Kind.GARBAGE, f"{what} is no private key", certificate)
     if ours != theirs:
@@ -158,7 +158,7 @@ def issuer_of(leaf: Certificate, authorities: Iterable[Certificate]) -> Certific
 def issued_by(subject: Certificate, authority: Certificate) -> bool:
     """Whether names and signature agree."""
     try:
-        subject.x509.verify_directly_issued_by(authority.x509)
+        subject.parsed.verify_directly_issued_by(authority.parsed)
     except (InvalidSignature, *_UNREADABLE):
         return False
     return True
@@ -186,7 +186,7 @@ def _facts(parsed: x509.Certificate) -> Certificate:
         signs=_signs(extensions.get(ExtensionOID.KEY_USAGE)),
         serves=_serves(extensions.get(ExtensionOID.EXTENDED_KEY_USAGE)),
         pem=parsed.public_bytes(Encoding.PEM),
-        x509=parsed,
+        parsed=parsed,
     )
 
 

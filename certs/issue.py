@@ -48,12 +48,12 @@ def new_leaf(spec: Spec, authority: Pair, now: float) -> Pair:
     signer = authority.certificate
     end = min(now + spec.leaf_lifetime, signer.not_after)
     builder = _builder(key.public_key(), now - spec.backdate, end)
-    builder = builder.subject_name(_name(spec.service_name)).issuer_name(signer.x509.subject)
+    builder = builder.subject_name(_name(spec.service_name)).issuer_name(signer.parsed.subject)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_usage(signs=False), critical=True)
     builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
     builder = builder.add_extension(x509.SubjectAlternativeName(list(map(_general, spec.names))), critical=False)
-    identifier = signer.x509.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    identifier = signer.parsed.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     builder = builder.add_extension(
         x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False
     )
