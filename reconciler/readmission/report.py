@@ -13,7 +13,7 @@ from ebbtide.exclusion.carried import Difference
 from ebbtide.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from reconciler.engine.events import Recorder
 from reconciler.readmission import stories
-from reconciler.readmission.decide import Deletion, OwnerKey, PendingPod, Plan, Wait
+from reconciler.readmission.decide import WORDS, Deletion, OwnerKey, PendingPod, Plan, Wait
 from reconciler.readmission.memory import WARN_AFTER
 
 log = structlog.stdlib.get_logger(__name__)
@@ -65,11 +65,16 @@ class Report:
 
     def looked(self, owner: OwnerKey, plan: Plan, *, dry_run: bool) -> None:
         """One look is over, before its deletion is sent."""
-        before = self._plans.pop(owner, None)
+        before = self._plans.pop(owner, Plan())
         if plan.delete or plan.waiting or plan.kept:
             self._plans[owner] = plan
-        if dry_run and plan.delete is not None and (before is None or before.delete != plan.delete):
+        if dry_run and plan.delete is not None and before.delete != plan.delete:
             log.info("would delete pod", pod=plan.delete.pod.key, owner=str(owner), why=str(plan.delete.why))
+        for wait in _long_waits(plan) - _long_waits(before):
+            log.info("pods are not admitted again now", owner=str(owner), pods=len(plan.waiting), why=WORDS[wait])
+        for kept in plan.kept:
+            if kept not in before.kept:
+                log.info("pod is not admitted again", pod=kept.pod.key, owner=str(owner), why=kept.reason)
 
     def deleted(self, owner: OwnerKey, deletion: Deletion) -> None:
         """The API server has accepted a deletion."""
@@ -89,6 +94,11 @@ class Report:
         log.info("pod came back without effect", pod=pod.key, owner=str(pod.owner), why=str(why))
         if in_a_row == WARN_AFTER and self._recorder is not None:
             self._recorder.emit(stories.futile(pod, why))
+
+
+def _long_waits(plan: Plan) -> set[Wait]:
+    """Those of its waits that do not pass within a minute."""
+    return {each.wait for each in plan.waiting} & {Wait.NO_WEBHOOK, Wait.BACK_OFF}
 
 
 class _WaitingPods(Collector):

@@ -4,6 +4,7 @@ controller that makes new pods."""
 import asyncio
 from collections.abc import Callable, Coroutine
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 import pytest

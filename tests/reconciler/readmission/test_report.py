@@ -2,6 +2,7 @@
 
 import pytest
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from ebbtide.exclusion.carried import Difference
 from ebbtide.kube.errors import Conflict, Forbidden, KubeError, NotFound, PreconditionFailed, ServerFault, Unreachable
@@ -47,6 +48,21 @@ def test_waiting_pods_are_counted_by_their_reason() -> None:
     assert (waiting_for("next"), waiting_for("no-webhook")) == (0, 1)
     report.looked(OWNER, decide(owner_facts()), dry_run=False)
     assert waiting_for("no-webhook") == 0
+
+
+def test_what_holds_pods_back_for_long_is_logged_when_it_begins_and_not_again() -> None:
+    """A reader of the log learns why nothing happens, once."""
+    report = Report(CollectorRegistry(), None)
+    no_webhook = decide(owner_facts(waiting("web-1"), webhook=False))
+    gated = decide(owner_facts(waiting("web-1", schedulingGates=[{"name": "quota"}])))
+    with capture_logs() as logs:
+        for plan in (no_webhook, no_webhook, gated, gated, no_webhook):
+            report.looked(OWNER, plan, dry_run=False)
+    assert [(entry["event"], "webhook" in entry["why"] or "gates" in entry["why"]) for entry in logs] == [
+        ("pods are not admitted again now", True),
+        ("pod is not admitted again", True),
+        ("pods are not admitted again now", True),
+    ]
 
 
 @pytest.mark.parametrize("event", [stories.readmitted(Deletion(waiting(), WHY)), stories.futile(waiting(), WHY)])
