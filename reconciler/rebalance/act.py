@@ -1,4 +1,4 @@
-"""Plan → requests to nodes, each valid only for the very version of the node that was decided on.
+"""Plan → requests to nodes, each valid only for a version of the node that says what was decided on.
 
 `spec.taints` is an atomic list: a merge patch with a list of one would delete everybody else's taints. So each write is
 a JSON patch that replaces `metadata.resourceVersion` by the one seen, which the API server answers with 409 if the
@@ -6,6 +6,7 @@ node has changed since; positions in the list are then known to be right. One re
 """
 
 import asyncio
+import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,8 @@ from reconciler.rebalance.decide import Change, NodeWrite, Plan
 
 # Wide enough that a hundred nodes take a few round trips, narrow enough to leave the API server's queue to others.
 MOST_WRITES_AT_ONCE = 32
+# A heartbeat may come between decision and write, seldom a second one; then somebody else is at work on the node.
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,30 +110,33 @@ class Act:
         return _sum(task.result() for task in tasks)
 
     async def _one(self, write: NodeWrite) -> Outcome:
-        name = write.node.name
-        if self._has_changed(write.node):
-            return Outcome(refused=(name,))
-        try:
-            patch = patch_of(write, self._rules, self._clock.now())
-            self._nodes.observe(await self._client.patch_json(NODES, name, patch, lane=Lane.URGENT))
-        except NotFound:
-            return Outcome()
-        except (Conflict, Invalid):
-            await self._read_again(write.node)
-            return Outcome(refused=(name,))
-        except NotLeading:
-            raise
-        except KubeError as error:
-            return Outcome(failed=((name, error),))
-        return Outcome(written=(write,))
+        """Writes on the newest version that says what was decided on; a heartbeat changes nothing but the version."""
+        for _ in range(_ATTEMPTS):
+            known = self._nodes.get(write.node.name)
+            if known is None or known != write.node:
+                break
+            try:
+                await self._send(dataclasses.replace(write, node=known))
+            except NotFound:
+                return Outcome()
+            except (Conflict, Invalid):
+                await self._read_again(known)
+            except NotLeading:
+                raise
+            except KubeError as error:
+                return Outcome(failed=((write.node.name, error),))
+            else:
+                return Outcome(written=(write,))
+        return Outcome(refused=(write.node.name,))
 
-    def _has_changed(self, node: NodeFacts) -> bool:
-        known = self._nodes.get(node.name)
-        return known is None or known.resource_version != node.resource_version
+    async def _send(self, write: NodeWrite) -> None:
+        patch = patch_of(write, self._rules, self._clock.now())
+        self._nodes.observe(await self._client.patch_json(NODES, write.node.name, patch, lane=Lane.URGENT))
 
     async def _read_again(self, node: NodeFacts) -> None:
         """Brings the store up to date after a refusal, if the watch has not done so meanwhile."""
-        if self._has_changed(node):
+        known = self._nodes.get(node.name)
+        if known is None or known.resource_version != node.resource_version:
             return
         try:
             self._nodes.observe(await self._client.get(NODES, node.name, lane=Lane.URGENT))
