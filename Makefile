@@ -49,6 +49,10 @@ format: $(READY) ## format the code, sort its imports
 	$(RUN) -m ruff format .
 	$(RUN) -m ruff check --fix .
 
+.PHONY: bench
+bench: $(READY) ## the published figures, measured on this machine (half an hour); ARGS=--kopf compares with kopf too
+	$(RUN) -m bench $(ARGS)
+
 .PHONY: docs
 docs: $(READY) ## write the generated pages, build the documentation into site/
 	$(RUN) -m docs.pages write

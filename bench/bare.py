@@ -17,7 +17,6 @@ from tests.controlplane.servers import ControlPlane
 
 Request = Callable[[], Awaitable[None]]
 
-_JSON_PATCH = "application/json-patch+json"
 _TIMEOUT = aiohttp.ClientTimeout(total=60)
 
 
@@ -60,25 +59,10 @@ class Bare:
     def post(self, path: str, body: Any) -> Request:
         return self._request("POST", path, body, "application/json")
 
-    def taint(self, raw: dict[str, Any], key: str) -> Request:
-        """Adds a taint to exactly this version of the node, with the JSON patch that the product would send."""
-        taint = {"key": key, "value": "1", "effect": "NoSchedule"}
-        has_taints = bool(raw["spec"].get("taints"))
-        return self._patch(
-            raw,
-            {"op": "add", "path": "/spec/taints/-" if has_taints else "/spec/taints"}
-            | {"value": taint if has_taints else [taint]},
-        )
-
-    def taint_any(self, node: str, key: str) -> Request:
-        """Adds a taint behind those of the node, whatever its version; it needs to have one."""
+    def taint(self, node: str, key: str) -> Request:
+        """Adds a taint behind those that the node has; it needs to have one."""
         operation = {"op": "add", "path": "/spec/taints/-", "value": {"key": key, "value": "1", "effect": "NoSchedule"}}
-        return self._request("PATCH", NODES.path("", node), [operation], _JSON_PATCH)
-
-    def untaint(self, raw: dict[str, Any], key: str) -> Request:
-        """Removes the taint again."""
-        place = next(index for index, taint in enumerate(raw["spec"]["taints"]) if taint["key"] == key)
-        return self._patch(raw, {"op": "remove", "path": f"/spec/taints/{place}"})
+        return self._request("PATCH", NODES.path("", node), [operation], "application/json-patch+json")
 
     def heartbeat(self, node: str, time: str) -> Request:
         """What a kubelet sends when nothing has changed. `time` is RFC 3339."""
@@ -96,12 +80,6 @@ class Bare:
             "deleteOptions": {"preconditions": {"uid": metadata["uid"]}},
         }
         return self.post(PODS.path(metadata["namespace"], metadata["name"], "eviction"), body)
-
-    def _patch(self, raw: dict[str, Any], operation: dict[str, Any]) -> Request:
-        metadata = raw["metadata"]
-        version = {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]}
-        path = NODES.path("", metadata["name"])
-        return self._request("PATCH", path, [version, operation], _JSON_PATCH)
 
     def _request(self, method: str, path: str, body: Any, content_type: str) -> Request:
         data, headers = orjson.dumps(body), {"Content-Type": content_type}

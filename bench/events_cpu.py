@@ -8,6 +8,7 @@ environment). 5,000 nodes with a heartbeat every ten seconds are 500 events per 
 import argparse
 import sys
 from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 
 from bench import nodes
@@ -26,10 +27,10 @@ Starting = AbstractAsyncContextManager[Process]
 
 
 async def measure(world: World, options: argparse.Namespace) -> None:
-    plane = world.plane
+    plane, name = world.plane, f"{world.name}-node"  # the group has another name, which copies keep
     async with Bare(plane) as bare:
-        await nodes.create(world, bare, [world.name], nodes.cell(world.group, "a"))
-    raw = await world.client.get(NODES, world.name)
+        await nodes.create(world, bare, [name], nodes.cell(world.group, "a"))
+    raw = await world.client.get(NODES, name)
     async with Replay(plane, raw, options.nodes) as replay:
         what = (
             f"{options.events} events, {options.rate:.0f} /s, of {options.nodes} nodes of {replay.weight / 1000:.1f} KB"
@@ -78,12 +79,16 @@ def report(costs: dict[str, list[float]], peaks: dict[str, float]) -> None:
         print(row(f"peak of the memory, {name}", f"{peak:.1f} MB"))
 
 
-def main() -> int:
+def flags() -> argparse.ArgumentParser:
     parser = arguments(COMMAND, nodes=5000, rounds=3)
     parser.add_argument("--events", type=int, default=5000, help="default: %(default)s")
     parser.add_argument("--rate", type=float, default=500.0, help="events per second; default: %(default)s")
     parser.add_argument("--kopf", action="store_true", help="feed a kopf operator too")
-    return on_control_plane(measure, parser)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return on_control_plane(measure, flags(), argv)
 
 
 if __name__ == "__main__":

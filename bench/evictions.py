@@ -7,6 +7,7 @@ at once, by way of the same proxy; rounds alternate. Then the same under one Pod
 import argparse
 import asyncio
 import sys
+from collections.abc import Sequence
 
 from bench import nodes
 from bench.bare import Bare
@@ -116,10 +117,14 @@ async def elsewhere(world: World, node: str, count: int) -> None:
     await world.wait_until(moved, f"{count} pods have left {node}")
 
 
-def main() -> int:
+def flags() -> argparse.ArgumentParser:
     parser = arguments(COMMAND, rounds=5)
     parser.add_argument("--pods", type=int, default=30, help="default: %(default)s")
-    return on_control_plane(measure, parser)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return on_control_plane(measure, flags(), argv)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import asyncio
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 
 from bench import nodes
 from bench.bare import Bare
@@ -107,10 +108,14 @@ def kind_of(method: str, path: str) -> str:
 _AS_IT_COMES = {"lease-duration": "15s", "renew-deadline": "10s", "retry-period": "2s"}
 
 
-def main() -> int:
+def flags() -> argparse.ArgumentParser:
     parser = arguments(COMMAND, nodes=1000)
     parser.add_argument("--seconds", type=float, default=60.0, help="of each half; default: %(default)s")
-    return on_control_plane(measure, parser)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return on_control_plane(measure, flags(), argv)
 
 
 if __name__ == "__main__":

@@ -6,17 +6,18 @@ Each is followed by a bare creation of another node with a bare JSON patch behin
 import argparse
 import asyncio
 import sys
+from collections.abc import Sequence
 
 from bench import nodes
 from bench.bare import Bare
 from bench.figures import heading, milliseconds, ratio
 from bench.observer import Observer, observing
 from bench.setting import arguments, on_control_plane, reconciler
-from bench.taint_zone import BARE_TAINT, close_zone
+from bench.taint_zone import close_zone
 from ebbtide import vocabulary
 from ebbtide.kube.resources import NODES
 from tests.controlplane.program import configuration
-from tests.controlplane.world import FOREIGN_TAINT, World
+from tests.controlplane.world import World
 
 COMMAND = "bench.late_node"
 NODES_BEFORE = 10
@@ -50,18 +51,20 @@ async def late(world: World, observer: Observer, bare: Bare, name: str) -> float
 
 
 async def bare_pair(world: World, bare: Bare, name: str) -> float:
-    body = nodes.node(name, _mark(world))
-    body["spec"]["taints"] = [FOREIGN_TAINT]
-    created = bare.post(NODES.path(""), body)
-    return await bare.all([created, bare.taint_any(name, BARE_TAINT)], width=1)
+    created = bare.post(NODES.path(""), nodes.node(name, _mark(world)))
+    return await bare.all([created, bare.taint(name, "bench.ebbtide/bare")], width=1)
 
 
 def _mark(world: World) -> dict[str, str]:
     return {"tests.ebbtide/world": world.name}
 
 
-def main() -> int:
-    return on_control_plane(measure, arguments(COMMAND, nodes=100))
+def flags() -> argparse.ArgumentParser:
+    return arguments(COMMAND, nodes=100)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return on_control_plane(measure, flags(), argv)
 
 
 if __name__ == "__main__":

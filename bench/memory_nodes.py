@@ -8,6 +8,7 @@ server that streams no lists. The floor is a process that does nothing but keep 
 import argparse
 import statistics
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 
 import orjson
@@ -63,10 +64,14 @@ async def weighed(name: str, starting: AbstractAsyncContextManager[Process], aim
         print(row(name, f"{peak_mb(pid):.1f} MB", note=note), flush=True)
 
 
-def main() -> int:
+def flags() -> argparse.ArgumentParser:
     parser = arguments(COMMAND, nodes=5000, rounds=3)
     parser.add_argument("--kopf", action="store_true", help="weigh a kopf operator too")
-    return on_control_plane(measure, parser)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return on_control_plane(measure, flags(), argv)
 
 
 if __name__ == "__main__":

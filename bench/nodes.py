@@ -8,7 +8,7 @@ from zlib import crc32
 from bench.bare import Bare
 from ebbtide import vocabulary
 from ebbtide.kube.resources import NODES
-from tests.controlplane.world import World
+from tests.controlplane.world import FOREIGN_TAINT, World
 
 Object = dict[str, Any]
 
@@ -24,7 +24,7 @@ def node(name: str, labels: Mapping[str, str]) -> Object:
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": {**_labels(name), **labels}, "annotations": _annotations()},
-        "spec": {"providerID": f"aws:///eu-central-1a/i-{crc32(name.encode()):017x}"},
+        "spec": {"providerID": f"aws:///eu-central-1a/i-{crc32(name.encode()):017x}", "taints": [FOREIGN_TAINT]},
         "status": {"images": [_image(number) for number in range(_IMAGES)]},
     }
 

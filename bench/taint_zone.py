@@ -7,7 +7,9 @@ and once more without any: in production the signal comes after hours of quiet.
 
 import argparse
 import asyncio
+import secrets
 import sys
+from collections.abc import Sequence
 
 from bench import nodes
 from bench.bare import Bare
@@ -15,13 +17,11 @@ from bench.figures import Series, heading, milliseconds, ratio
 from bench.observer import Observer, observing
 from bench.setting import arguments, on_control_plane, reconciler
 from ebbtide import vocabulary
-from ebbtide.kube.resources import NODES
 from reconciler.rebalance.act import MOST_WRITES_AT_ONCE
 from tests.controlplane.program import configuration
 from tests.controlplane.world import World
 
 COMMAND = "bench.taint_zone"
-BARE_TAINT = "bench.ebbtide/bare"
 # Older than any limit: one such signal decides.
 OLD = "1700000000"
 # The client lets an idle connection go after 60 s.
@@ -58,10 +58,13 @@ async def measure(world: World, options: argparse.Namespace) -> None:
 async def one_round(
     world: World, observer: Observer, bare: Bare, names: list[str], others: list[str]
 ) -> tuple[float, float]:
-    """Seconds that the product took, and the bare patches; leaves everything as it was."""
+    """Seconds that the product took, and the bare patches; the zone is open again afterwards.
+
+    Bare taints stay, each round's with a key of its own.
+    """
     ours = await close_zone(world, observer, names)
-    theirs = await bare.all([bare.taint(raw, BARE_TAINT) for raw in await named(world, others)], MOST_WRITES_AT_ONCE)
-    await bare.all([bare.untaint(raw, BARE_TAINT) for raw in await named(world, others)], MOST_WRITES_AT_ONCE)
+    key = f"bench.ebbtide/bare-{secrets.token_hex(4)}"
+    theirs = await bare.all([bare.taint(name, key) for name in others], MOST_WRITES_AT_ONCE)
     await open_zone(world, observer, names)
     return ours, theirs
 
@@ -82,13 +85,6 @@ async def open_zone(world: World, observer: Observer, names: list[str]) -> None:
     await opened
 
 
-async def named(world: World, names: list[str]) -> list[nodes.Object]:
-    """The nodes as they are now, in the order of their names."""
-    wanted = set(names)
-    selector = f"tests.ebbtide/world={world.name}"
-    return [raw async for raw in world.client.list(NODES, label_selector=selector) if raw["metadata"]["name"] in wanted]
-
-
 def report(which: str, rounds: list[tuple[float, float]]) -> None:
     count = f"bare patches, {MOST_WRITES_AT_ONCE} at once"
     ours: Series = milliseconds(f"signal to last taint, {which}", [mine for mine, _ in rounds])
@@ -96,10 +92,14 @@ def report(which: str, rounds: list[tuple[float, float]]) -> None:
     print(ours.line(), peer.line(), ratio(ours, peer, "at most 1.5"), sep="\n")
 
 
-def main() -> int:
+def flags() -> argparse.ArgumentParser:
     parser = arguments(COMMAND, nodes=100, rounds=9)
     parser.add_argument("--cold-rounds", type=int, default=3, help="70 s each; default: %(default)s")
-    return on_control_plane(measure, parser)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return on_control_plane(measure, flags(), argv)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,31 @@
+"""Each command of `bench/` works, with as little to measure as possible."""
+
+from types import ModuleType
+
+import pytest
+
+from bench import events_cpu, evictions, idle, late_node, taint_zone
+from tests.controlplane.world import World
+
+pytestmark = pytest.mark.controlplane
+
+
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        (taint_zone, "--nodes 3 --rounds 1 --cold-rounds 1"),
+        (late_node, "--nodes 2"),
+        (evictions, "--pods 3 --rounds 1"),
+        (idle, "--nodes 12 --seconds 1"),
+        (events_cpu, "--nodes 20 --events 50 --rounds 1"),
+    ],
+    ids=lambda value: value.COMMAND if isinstance(value, ModuleType) else "",
+)
+async def test_a_figure_comes_with_what_it_is_compared_with(
+    command: ModuleType, flags: str, cluster: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its own value and the one from the same run that it stands beside."""
+    await command.measure(cluster, command.flags().parse_args(flags.split()))
+    printed = capsys.readouterr().out
+    assert command.COMMAND in printed
+    assert "bare" in printed
