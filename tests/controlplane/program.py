@@ -117,7 +117,7 @@ async def process(
     folder: Path, world: World, proxy: FaultProxy, text: str, *flags: str, token: str = ""
 ) -> AsyncIterator[Process]:
     """Runs `python -m reconciler` by way of the proxy; kills it at the end if it still runs."""
-    _write_files(folder, text, _kubeconfig(world, proxy, token or world.plane.admin_token))
+    write_files(folder, text, kubeconfig(world, proxy, token or world.plane.admin_token))
     started = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "reconciler", "--config", str(folder / "ebbtide.toml")),
         *("--kubeconfig", str(folder / "kubeconfig"), "--log-format", "json", *flags),
@@ -152,13 +152,15 @@ async def probe(url: str, path: str) -> tuple[int, str]:
         return answer.status, await answer.text()
 
 
-def _write_files(folder: Path, configuration: str, kubeconfig: str) -> None:
+def write_files(folder: Path, configuration: str, kubeconfig: str) -> None:
+    """What a program is started with, in a folder of its own."""
     folder.mkdir(exist_ok=True)
     (folder / "ebbtide.toml").write_text(configuration)
     (folder / "kubeconfig").write_text(kubeconfig)
 
 
-def _kubeconfig(world: World, proxy: FaultProxy, token: str) -> str:
+def kubeconfig(world: World, proxy: FaultProxy, token: str) -> str:
+    """A kubeconfig by way of the proxy."""
     return f"""apiVersion: v1
 kind: Config
 current-context: test

@@ -1,0 +1,442 @@
+"""Every setting that defeats the block, in the shapes in which it is met, and its neighbours that do not."""
+
+from typing import Any
+
+import pytest
+
+from ebbtide.config import Settings
+from ebbtide.kube.permissions import Need
+from ebbtide.kube.resources import EVENTS, NODES
+from ebbtide.model import Toleration
+from ebbtide.preflight.decide import decide
+from ebbtide.preflight.finding import some
+from ebbtide.preflight.report import document, failed, lines
+from ebbtide.preflight.snapshot import Permissions, Unread, WebhookView
+from tests.ebbtide.preflight.builders import (
+    AUTOSCALER_IMAGE,
+    EXPIRE,
+    GOOD,
+    HANDLER_IMAGE,
+    KEY,
+    NOW,
+    SIGNALLING,
+    authority,
+    autoscaler,
+    complete,
+    daemon,
+    found,
+    handler,
+    node,
+    policy,
+    programs,
+    settings,
+    statuses,
+    workload,
+)
+
+CA, NTH = autoscaler(), handler(SIGNALLING)
+
+
+def policy_1(enabled: str = "true", params: str = "{}") -> str:
+    return f"""apiVersion: descheduler/v1alpha1
+kind: DeschedulerPolicy
+strategies:
+  RemoveDuplicates: {{enabled: true}}
+  RemovePodsViolatingNodeTaints:
+    enabled: {enabled}
+    params: {params}
+"""
+
+
+def policy_2(args: str = "{}", enabled: str = "[RemovePodsViolatingNodeTaints]") -> str:
+    return f"""apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: one
+  pluginConfig:
+  - name: DefaultEvictor
+    args: {{nodeFit: true}}
+  - name: RemovePodsViolatingNodeTaints
+    args: {args}
+  plugins:
+    deschedule: {{enabled: {enabled}}}
+- name: two
+  plugins: {{balance: {{enabled: [RemoveDuplicates]}}}}
+"""
+
+
+def key_with(prefix: str) -> Settings:
+    """Such a key never passes the configuration; a caller may have made its settings in another way."""
+    return settings(prevent_ca_scale_up_taint_key=f"{prefix}-taint.cluster-autoscaler.kubernetes.io/x")
+
+
+CASES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
+    # --- NR-63 and its kind: what the autoscaler leaves out -----------------------------------------------------
+    "startup taint": ("autoscaler-taints", {"programs": autoscaler(f"--startup-taint={KEY}")}, ["fail"]),
+    "status taint": ("autoscaler-taints", {"programs": autoscaler(f"--status-taint={KEY}")}, ["fail"]),
+    "ignore taint": ("autoscaler-taints", {"programs": autoscaler(f"--ignore-taint={KEY}")}, ["fail"]),
+    "as two words": ("autoscaler-taints", {"programs": autoscaler("--ignore-taint", KEY)}, ["fail"]),
+    "with one dash": ("autoscaler-taints", {"programs": autoscaler(f"-startup-taint={KEY}")}, ["fail"]),
+    "with underscores": ("autoscaler-taints", {"programs": autoscaler(f"--startup_taint={KEY}")}, ["fail"]),
+    "the second of several": (
+        "autoscaler-taints",
+        {"programs": autoscaler("--startup-taint=x", f"--startup-taint={KEY}", "--startup-taint=y")},
+        ["fail"],
+    ),
+    "by a variable": (
+        "autoscaler-taints",
+        {"programs": autoscaler("--startup-taint=$(TAINT)", env={"TAINT": KEY})},
+        ["fail"],
+    ),
+    "by a variable that is kept elsewhere": (
+        "autoscaler-taints",
+        {"programs": autoscaler("--startup-taint=$(TAINT)", env={"TAINT": {"configMapKeyRef": {}}})},
+        ["warn"],
+    ),
+    "written as a whole taint": ("autoscaler-taints", {"programs": autoscaler(f"--startup-taint={KEY}=x")}, ["warn"]),
+    "another key": ("autoscaler-taints", {"programs": autoscaler("--startup-taint=cilium.io/agent")}, ["pass"]),
+    "a longer key": ("autoscaler-taints", {"programs": autoscaler(f"--startup-taint={KEY}2")}, ["pass"]),
+    "in a shell": (
+        "autoscaler-taints",
+        {
+            "programs": programs(
+                workload(
+                    "mirror/ca@sha256:00",
+                    command=[
+                        "/bin/sh",
+                        "-c",
+                        f"set -e; exec ./cluster-autoscaler --v=4 \\\n --ignore-taint={KEY} 2>&1 | tee x",
+                    ],
+                )
+            )
+        },
+        ["fail"],
+    ),
+    # --- the autoscaler's other flags -----------------------------------------------------------------------------
+    "no cache time": (
+        "autoscaler-template-cache",
+        {"programs": programs(workload(AUTOSCALER_IMAGE, "./cluster-autoscaler"))},
+        ["warn"],
+    ),
+    "ten years": (
+        "autoscaler-template-cache",
+        {"programs": autoscaler("--node-info-cache-expire-time=87600h")},
+        ["warn"],
+    ),
+    "an hour as Go writes it": (
+        "autoscaler-template-cache",
+        {"programs": autoscaler("--node-info-cache-expire-time=1h0m0s")},
+        ["pass"],
+    ),
+    "the last one counts": (
+        "autoscaler-template-cache",
+        {"programs": autoscaler("--node-info-cache-expire-time=24h", EXPIRE)},
+        ["pass"],
+    ),
+    "nonsense": ("autoscaler-template-cache", {"programs": autoscaler("--node-info-cache-expire-time=soon")}, ["warn"]),
+    "min size": ("autoscaler-min-size", {"programs": autoscaler("--enforce-node-group-min-size=true")}, ["warn"]),
+    "min size, bare": ("autoscaler-min-size", {"programs": autoscaler("--enforce-node-group-min-size")}, ["warn"]),
+    "a switch takes no second word": (
+        "autoscaler-min-size",
+        {"programs": autoscaler("--enforce-node-group-min-size", "false")},
+        ["warn"],
+    ),
+    "min size off": ("autoscaler-min-size", {"programs": autoscaler("--enforce-node-group-min-size=false")}, ["pass"]),
+    "slower scans": ("autoscaler-scan-interval", {"programs": autoscaler("--scan-interval=30s")}, ["warn"]),
+    "faster scans": ("autoscaler-scan-interval", {"programs": autoscaler("--scan-interval", "5s")}, ["pass"]),
+    "default scans": ("autoscaler-scan-interval", {}, ["pass"]),
+    "balancing": ("autoscaler-balancing", {"programs": autoscaler("--balance-similar-node-groups")}, ["pass"]),
+    "no autoscaler": ("autoscaler", {"programs": ()}, ["warn"]),
+    "perhaps an autoscaler": ("autoscaler", {"programs": (), "unread_programs": (Unread("403"),)}, ["unknown"]),
+    "scaled to 0": ("autoscaler", {"programs": programs(workload(AUTOSCALER_IMAGE), replicas=0)}, ["warn"]),
+    "two of them": ("autoscaler", {"programs": CA + autoscaler()}, ["pass", "pass"]),
+    "an image of a mirror with port and digest": (
+        "autoscaler",
+        {"programs": programs(workload("mirror:5000/x/cluster-autoscaler-arm64:v1@sha256:00"))},
+        ["pass"],
+    ),
+    "another program that speaks of it": (
+        "autoscaler",
+        {"programs": programs(workload("x/resizer", "--container", "cluster-autoscaler"))},
+        ["warn"],
+    ),
+    "a similar name": ("autoscaler", {"programs": programs(workload("x/cluster-proportional-autoscaler:1"))}, ["warn"]),
+    # --- termination handler ----------------------------------------------------------------------------------------
+    "in IMDS mode as it should be": ("termination-handler", {}, ["pass"]),
+    "none": ("termination-handler", {"programs": CA}, ["pass"]),
+    "NR-63 queue mode": (
+        "termination-handler",
+        {"programs": CA + handler({**SIGNALLING, "ENABLE_SQS_TERMINATION_DRAINING": "true"})},
+        ["fail"],
+    ),
+    "queue mode needs no monitoring": (
+        "termination-handler",
+        {"programs": handler({"TAINT_NODE": "1", "ENABLE_SQS_TERMINATION_DRAINING": "T"})},
+        ["fail"],
+    ),
+    "NR-63 rebalance draining": (
+        "termination-handler",
+        {"programs": handler({**SIGNALLING, "ENABLE_REBALANCE_DRAINING": "true"})},
+        ["fail"],
+    ),
+    "NR-63 no node tainting": (
+        "termination-handler",
+        {"programs": handler({"ENABLE_REBALANCE_MONITORING": "true"})},
+        ["fail"],
+    ),
+    "tainting switched off": (
+        "termination-handler",
+        {"programs": handler({**SIGNALLING, "TAINT_NODE": "false"})},
+        ["fail"],
+    ),
+    "no monitoring": ("termination-handler", {"programs": handler({"TAINT_NODE": "true"})}, ["fail"]),
+    "nothing set at all": ("termination-handler", {"programs": handler({})}, ["fail", "fail"]),
+    "dry run": ("termination-handler", {"programs": handler({**SIGNALLING, "DRY_RUN": "true"})}, ["fail"]),
+    "by flags": (
+        "termination-handler",
+        {"programs": handler({}, "--taint-node", "-enable-rebalance-monitoring=1")},
+        ["pass"],
+    ),
+    "a flag wins over a variable": (
+        "termination-handler",
+        {"programs": handler(SIGNALLING, "--enable-rebalance-draining=true")},
+        ["fail"],
+    ),
+    "kept elsewhere": (
+        "termination-handler",
+        {"programs": handler({**SIGNALLING, "TAINT_NODE": {"configMapKeyRef": {}}})},
+        ["unknown"],
+    ),
+    "all kept elsewhere": (
+        "termination-handler",
+        {"programs": handler(SIGNALLING, envFrom=[{"configMapRef": {"name": "x"}}])},
+        ["unknown"],
+    ),
+    "another program raises signals": (
+        "termination-handler",
+        {"programs": handler({}) + programs(workload("x/ebbtide:1", "agent"), "DaemonSet", None)},
+        ["pass"],
+    ),
+    "another program raises signals, but this one drains": (
+        "termination-handler",
+        {
+            "programs": handler({"ENABLE_REBALANCE_DRAINING": "true"})
+            + programs(workload("x/y:1", command=["ebbtide", "agent"]), "DaemonSet", None)
+        },
+        ["fail"],
+    ),
+    "one source": ("signal-sources", {}, ["pass"]),
+    "two sources": (
+        "signal-sources",
+        {"programs": NTH + programs(workload("x/ebbtide:1", "agent", "--node-name=x"), "DaemonSet", None)},
+        ["warn"],
+    ),
+    "the reconciler is no source": (
+        "signal-sources",
+        {"programs": NTH + programs(workload("x/ebbtide:1", "reconciler"))},
+        ["pass"],
+    ),
+    "no source": ("signal-sources", {"programs": CA}, ["warn"]),
+    "perhaps a source": ("signal-sources", {"programs": CA, "unread_programs": (Unread("403"),)}, ["unknown"]),
+    # --- descheduler ----------------------------------------------------------------------------------------------
+    "no descheduler": ("descheduler", {}, ["pass"]),
+    "NR-63 v1alpha1": ("descheduler", {"policies": policy(policy_1())}, ["fail"]),
+    "NR-63 v1alpha2": ("descheduler", {"policies": policy(policy_2())}, ["fail"]),
+    "v1alpha1, excluded": (
+        "descheduler",
+        {"policies": policy(policy_1(params=f"{{excludedTaints: [x, {KEY}]}}"))},
+        ["pass"],
+    ),
+    "v1alpha2, excluded": ("descheduler", {"policies": policy(policy_2(f"{{excludedTaints: [{KEY}]}}"))}, ["pass"]),
+    "excluded with one value only": (
+        "descheduler",
+        {"policies": policy(policy_2(f"{{excludedTaints: [{KEY}=1772366400]}}"))},
+        ["fail"],
+    ),
+    "only others excluded": ("descheduler", {"policies": policy(policy_2("{excludedTaints: [x]}"))}, ["fail"]),
+    "only others included": ("descheduler", {"policies": policy(policy_2("{includedTaints: [x=y]}"))}, ["pass"]),
+    "ours included": ("descheduler", {"policies": policy(policy_2(f"{{includedTaints: [{KEY}]}}"))}, ["fail"]),
+    "excluded is null": ("descheduler", {"policies": policy(policy_2("{excludedTaints: null}"))}, ["fail"]),
+    "v1alpha1, switched off": ("descheduler", {"policies": policy(policy_1(enabled="false"))}, ["pass"]),
+    "v1alpha2, configured but not switched on": (
+        "descheduler",
+        {"policies": policy(policy_2(enabled="[RemoveDuplicates]"))},
+        ["pass"],
+    ),
+    "v1alpha2 without arguments": (
+        "descheduler",
+        {
+            "policies": policy(
+                "kind: DeschedulerPolicy\n"
+                "profiles: [{plugins: {deschedule: {enabled: [RemovePodsViolatingNodeTaints]}}}]\n"
+            )
+        },
+        ["fail"],
+    ),
+    "the second of two documents": ("descheduler", {"policies": policy(f"a: b\n---\n{policy_2()}")}, ["fail"]),
+    "no YAML": ("descheduler", {"policies": policy("kind: DeschedulerPolicy\n  x: [")}, ["unknown"]),
+    "not the shape of a policy": (
+        "descheduler",
+        {"policies": policy("kind: DeschedulerPolicy\nstrategies: [x]")},
+        ["unknown"],
+    ),
+    # --- nodes ------------------------------------------------------------------------------------------------------
+    "each group in one zone": ("node-group-zones", {}, ["pass"]),
+    "one group over two zones": (
+        "node-group-zones",
+        {
+            "nodes": (
+                node("a1", pool="alpha.eksctl.io/nodegroup-name=g"),
+                node("b1", pool="alpha.eksctl.io/nodegroup-name=g"),
+            )
+        },
+        ["fail"],
+    ),
+    "a group of others over two zones": (
+        "node-group-zones",
+        {"nodes": (node("a1"), node("a2", group="", pool="x=y"), node("b1", group="", pool="x=y"))},
+        ["pass"],
+    ),
+    "nobody says who made them": (
+        "node-group-zones",
+        {"nodes": (node("a1", pool=""), node("b1", pool=""))},
+        ["unknown"],
+    ),
+    "labels": ("node-labels", {}, ["pass"]),
+    "no zone": ("node-labels", {"nodes": (node("a1"), node("a2", zone=""))}, ["warn"]),
+    "no group beside others of the same group": (
+        "node-labels",
+        {"nodes": (node("a1"), node("a2", group=""))},
+        ["warn"],
+    ),
+    "other people's nodes": (
+        "node-labels",
+        {"nodes": (node("a1"), node("x", group="", pool="x=y", zone=""))},
+        ["pass"],
+    ),
+    "no group at all": ("node-labels", {"nodes": (node("a1", group=""),)}, ["warn"]),
+    "NR-63 Karpenter": ("karpenter", {"nodes": (node("a1"), node("a2", karpenter="default", pool=""))}, ["warn"]),
+    "no Karpenter": ("karpenter", {}, ["pass"]),
+    # --- daemon sets ------------------------------------------------------------------------------------------------
+    "one that is kept out": (
+        "daemon-sets",
+        {"daemon_sets": (daemon("logs"),), "daemon_nodes": {"uid-logs": {"a1"}}},
+        ["warn"],
+    ),
+    "one on other nodes": (
+        "daemon-sets",
+        {"daemon_sets": (daemon("logs"),), "daemon_nodes": {"uid-logs": {"x"}}},
+        ["pass"],
+    ),
+    "tolerates our key": (
+        "daemon-sets",
+        {
+            "daemon_sets": (daemon("logs", Toleration(KEY, "Exists", "", "NoSchedule")),),
+            "daemon_nodes": {"uid-logs": {"a1"}},
+        },
+        ["pass"],
+    ),
+    "tolerates another effect": (
+        "daemon-sets",
+        {
+            "daemon_sets": (daemon("logs", Toleration("", "Exists", "", "NoExecute")),),
+            "daemon_nodes": {"uid-logs": {"a1"}},
+        },
+        ["warn"],
+    ),
+    "pods could not be read": ("daemon-sets", {"daemon_nodes": Unread("403")}, ["unknown"]),
+    # --- the installation -------------------------------------------------------------------------------------------
+    "a version of EKS": ("cluster-version", {"version": "v1.30.0-eks-036c24b"}, ["pass"]),
+    "too old": ("cluster-version", {"version": "v1.29.15"}, ["fail"]),
+    "two digits are no decimals": ("cluster-version", {"version": "v1.9.0"}, ["fail"]),
+    "a version of nobody": ("cluster-version", {"version": "unknown"}, ["unknown"]),
+    "everything permitted": ("permissions", {}, ["pass"]),
+    "something essential missing": (
+        "permissions",
+        {"permissions": Permissions("x", 2, (Need("patch", NODES, "to taint a zone"),))},
+        ["fail"],
+    ),
+    "a courtesy missing": (
+        "permissions",
+        {"permissions": Permissions("x", 2, (Need("create", EVENTS, "to tell", essential=False),))},
+        ["warn"],
+    ),
+    "webhook": ("webhook", {}, ["pass"]),
+    "no webhook": ("webhook", {"webhooks": ()}, ["warn"]),
+    "no authority": ("webhook", {"webhooks": (WebhookView("x", "y", ""),)}, ["fail"]),
+    "an authority that has ended": ("webhook", {"webhooks": (WebhookView("x", "y", authority(days=-1)),)}, ["fail"]),
+    "no certificate": ("webhook", {"webhooks": (WebhookView("x", "y", "Zm9v"),)}, ["fail"]),
+    "no base64": ("webhook", {"webhooks": (WebhookView("x", "y", "-"),)}, ["fail"]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_found(case: str) -> None:
+    """Each problem is named with its cure, and what looks like one but is none passes."""
+    check, changes, expected = CASES[case]
+    findings = found(check, **changes)
+    assert statuses(findings) == expected
+    assert all(complete(finding) for finding in findings)
+
+
+@pytest.mark.parametrize("prefix", ["startup", "status", "ignore"])
+def test_a_key_that_the_autoscaler_leaves_out_is_a_problem(prefix: str) -> None:
+    """NR-63, whatever autoscaler runs here, if any."""
+    assert statuses(found("prevent-taint-key", key_with(prefix))) == ["fail"]
+    assert statuses(found("prevent-taint-key", key_with(prefix), programs=())) == ["fail"]
+
+
+def test_groups_outside_of_the_patterns_are_not_judged() -> None:
+    spanning = (node("a1", pool="x=y", group="test"), node("b1", pool="x=y", group="test"), node("a2"))
+    assert statuses(found("node-group-zones", settings(node_groups=["g"]), nodes=spanning)) == ["pass"]
+    assert statuses(found("node-group-zones", nodes=spanning)) == ["fail"]
+
+
+def test_a_slow_autoscaler_that_the_configuration_knows_of_passes() -> None:
+    chosen = settings(cluster_autoscaler_scan_interval="30s")
+    assert statuses(found("autoscaler-scan-interval", chosen, programs=autoscaler("--scan-interval=30s"))) == ["pass"]
+
+
+def test_a_queue_of_our_own_is_a_source_of_signals() -> None:
+    chosen = Settings.model_validate({"signals": {"sqs": {"queue-url": "https://sqs.eu-central-1.amazonaws.com/1/q"}}})
+    assert statuses(found("signal-sources", chosen)) == ["warn"]
+    assert statuses(found("signal-sources", chosen, programs=CA)) == ["pass"]
+
+
+def test_on_a_good_cluster_everything_passes() -> None:
+    findings = decide(GOOD, settings(), NOW)
+    assert {finding.status.value for finding in findings} == {"pass"}
+    assert not failed(findings)
+
+
+def test_where_nothing_can_be_read_nothing_fails() -> None:
+    """A 403 is no problem of the cluster: the checks are unknown, and say why."""
+    away = Unread("GET /x: 403 Forbidden")
+    blind = type(GOOD)(away, away, (), (away,), away, away, away, away, away)
+    findings = [each for each in decide(blind, settings(), NOW) if each.check != "prevent-taint-key"]
+    assert {finding.status.value for finding in findings} == {"unknown"}
+    assert all("403" in finding.seen for finding in findings)
+
+
+def test_the_text_keeps_names_whole_and_the_document_keeps_its_keys() -> None:
+    findings = found("autoscaler-taints", programs=autoscaler(f"--startup-taint={KEY}"))
+    text = "\n".join(lines(findings, 60))
+    assert f"--startup-taint={KEY}" in text
+    assert text.startswith("FAIL     autoscaler-taints  Deployment kube-system/it,")
+    assert "why:  " in text
+    assert "cure: remove" in text
+    assert text.endswith("summary: 0 pass, 0 warn, 1 fail, 0 unknown")
+    (check,) = document(findings)["checks"]
+    assert list(check) == ["name", "status", "seen", "why", "cure", "objects"]
+    assert check["objects"] == ["Deployment kube-system/it"]
+
+
+def test_of_many_names_the_first_are_told() -> None:
+    assert some(map(str, range(7))) == "0, 1, 2, 3, 4 and 2 more"
+    assert some(["a"]) == "a"
+
+
+def test_a_handler_is_known_by_its_executable_too() -> None:
+    known = programs(workload("mirror/nth:1", command=["/node-termination-handler"]), "DaemonSet", None)
+    assert [program.workload for program in known] == ["DaemonSet kube-system/it"]
+    assert programs(workload(HANDLER_IMAGE.replace("aws-node", "other")), "DaemonSet", None) == ()
