@@ -40,6 +40,7 @@ class Concern(StrEnum):
     LAST_ZONE = "last-zone"
     VOLUME = "volume"
     PINNED = "pinned"
+    TOLERATION = "toleration"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""The admission webhook, from a single operation to the whole program."""

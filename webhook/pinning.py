@@ -1,0 +1,93 @@
+"""What a load-data worker lacks of its pinning: labels, node selector, toleration, and for the shared pool spreading.
+
+The same for a pod and for the pod template of a StatefulSet. It never depends on the state of the cluster: a template
+that changed with it would roll a stateful workload.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ebbtide import vocabulary
+from ebbtide.exclusion.affinity import NodeChoice
+from ebbtide.exclusion.decide import LONGEST_WARNING, Caution, Concern
+from ebbtide.exclusion.fields import mapping, sequence, text
+from ebbtide.model import CellLabels, Taint, Toleration
+
+Raw = Mapping[str, Any]
+
+# The taint of a node group, as its nodes are made with; the pool's toleration answers it.
+GROUP_TAINT_EFFECT: Final = "NoSchedule"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What is to be added. `group` is "" when no single one is known; `selects` and `tolerates` concern that group.
+
+    `spreads` asks for a soft spread over zones, `keeps_apart` for a soft anti-affinity between hosts.
+    """
+
+    pool: str
+    group: str
+    labels: tuple[tuple[str, str], ...]
+    selects: bool
+    tolerates: bool
+    spreads: bool
+    keeps_apart: bool
+    warnings: tuple[Caution, ...]
+
+
+def pin(
+    metadata: Raw, spec: Raw, pool: str, group: str, tolerations: tuple[Toleration, ...], labels: CellLabels
+) -> Pin:
+    """What a pod of the pool with this metadata and spec lacks. Raises TypeError for a field of a wrong type."""
+    wanted = {vocabulary.POOL_LABEL: pool, **({vocabulary.NODE_GROUP_PIN_LABEL: group} if group else {})}
+    own = mapping(metadata, "labels")
+    contradicts, tolerates = _tolerance(tolerations, group, labels)
+    shared = pool == vocabulary.POOL_SHARED
+    return Pin(
+        pool=pool,
+        group=group,
+        labels=tuple((key, value) for key, value in wanted.items() if key not in own),
+        selects=bool(group) and labels.group not in mapping(spec, "nodeSelector"),
+        tolerates=bool(group) and not tolerates and contradicts is None,
+        spreads=shared and not _spread_over_zones(spec, labels),
+        keeps_apart=shared and not _kept_apart(spec),
+        warnings=() if contradicts is None else (contradicts,),
+    )
+
+
+def group_of(choice: NodeChoice, label: str, pool: str, shared_group: str) -> str:
+    """The one group to pin to: of selector, else of affinity, else of the label, else that of the shared pool.
+
+    "" when there is none, and when affinity leaves a choice of several.
+    """
+    named = choice.groups()
+    if named:
+        return next(iter(named)) if len(named) == 1 else ""
+    return label or (shared_group if pool == vocabulary.POOL_SHARED else "")
+
+
+def _tolerance(tolerations: tuple[Toleration, ...], group: str, labels: CellLabels) -> tuple[Caution | None, bool]:
+    """Whether a toleration for the group's key says another value, and whether the group's taint is tolerated."""
+    taint = Taint(labels.group, group, GROUP_TAINT_EFFECT)
+    if not group or any(entry.covers(taint) for entry in tolerations):
+        return None, bool(group)
+    others = [e for e in tolerations if e.key == labels.group and e.operator != "Exists" and e.value != group]
+    if not others:
+        return None, False
+    words = f"The pod tolerates node group {others[0].value} and is of {group}; nothing is added"
+    return Caution(Concern.TOLERATION, words[:LONGEST_WARNING]), False
+
+
+def _spread_over_zones(spec: Raw, labels: CellLabels) -> bool:
+    keys = (labels.zone, labels.zone_fallback)
+    return any(text(entry, "topologyKey") in keys for entry in sequence(spec, "topologySpreadConstraints"))
+
+
+def _kept_apart(spec: Raw) -> bool:
+    apart = mapping(spec, "affinity", "podAntiAffinity")
+    terms = [mapping(entry, "podAffinityTerm") for entry in sequence(apart, _PREFERRED)]
+    return any(text(term, "topologyKey") == vocabulary.HOSTNAME_LABEL for term in (*terms, *sequence(apart, _REQUIRED)))

@@ -1,0 +1,89 @@
+"""JSON patches (RFC 6902) built by hand from the raw object that they are for.
+
+Only `add`, and `replace` of a value that was seen: a `test` or `remove` that fails would be an error for the user even
+under `failurePolicy: Ignore`. Nothing of the object is ever written back, so what is not ours stays byte for byte.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+Path = tuple[str | int, ...]
+Operation = dict[str, Any]
+
+
+def pointer(path: Path) -> str:
+    """The JSON pointer (RFC 6901) of a path: `~` is escaped first, then `/`."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+
+
+class Draft:
+    """The operations for one object, in order. Raises TypeError when the object is not of the shape that a path says.
+
+    A parent that is missing or null is added once, at the highest such level, with all that is to be below it.
+    `changes` counts what was asked for, which can be more than there are operations.
+    """
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._made: dict[Path, dict[str, Any]] = {}
+        self.operations: list[Operation] = []
+        self.changes = 0
+
+    def put(self, path: Path, value: Any) -> None:
+        """Sets the member of an object, whether it is there or not."""
+        self.changes += 1
+        lacking = self._lacking(path)
+        if lacking is None:
+            self._write("replace", pointer(path), value)
+        elif lacking == path:
+            self._write("add", pointer(path), value)
+        else:
+            self._grow(lacking, path[len(lacking) :], value)
+
+    def append(self, path: Path, value: Any) -> None:
+        """Adds to the end of the list at `path`, which need not be there."""
+        lacking = self._lacking(path)
+        if lacking is not None:
+            self.put(path, [value])
+        elif isinstance(_at(self._root, path), list):
+            self.changes += 1
+            self._write("add", pointer(path) + "/-", value)
+        else:
+            raise TypeError(f"{pointer(path)} is no list")
+
+    def _lacking(self, path: Path) -> Path | None:
+        """The highest part of the path where nothing or null is; None when there is a value at its end."""
+        here: Any = self._root
+        for depth, step in enumerate(path, 1):
+            here = _child(here, step, path[: depth - 1])
+            if here is None:
+                return path[:depth]
+        return None
+
+    def _grow(self, top: Path, below: Path, value: Any) -> None:
+        made = self._made.get(top)
+        if made is None:
+            made = self._made[top] = {}
+            self._write("add", pointer(top), made)
+        for step in below[:-1]:
+            made = made.setdefault(str(step), {})
+        made[str(below[-1])] = value
+
+    def _write(self, operation: str, where: str, value: Any) -> None:
+        self.operations.append({"op": operation, "path": where, "value": value})
+
+
+def _at(root: Any, path: Path) -> Any:
+    for depth, step in enumerate(path):
+        root = _child(root, step, path[:depth])
+    return root
+
+
+def _child(parent: Any, step: str | int, where: Path) -> Any:
+    if isinstance(step, str) and isinstance(parent, dict):
+        return parent.get(step)
+    if isinstance(step, int) and isinstance(parent, list):
+        return parent[step]
+    raise TypeError(
+        f"{pointer(where) or 'the object'} is {type(parent).__name__}, which has no {type(step).__name__} key"
+    )
