@@ -25,6 +25,10 @@ demo: $(READY) ## the whole system on an embedded cluster, in this terminal
 test: $(READY) ## every test, with a real Kubernetes control plane
 	$(RUN) -m pytest $(ARGS)
 
+.PHONY: simulate
+simulate: $(READY) ## random histories on simulated time, SEEDS=0-999; one number replays that history
+	$(RUN) -m tests.simulation.replay $(or $(SEEDS),0-999)
+
 .PHONY: check check-format check-lint check-types check-layers check-docs
 check: check-format check-lint check-types check-layers check-docs ## format, lint, types, import layers, documentation
 

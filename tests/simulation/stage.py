@@ -39,9 +39,12 @@ AGE = 7200.0
 _SOMEBODY = Write("somebody-else")
 
 
-def settings(**rebalance: Any) -> Settings:
-    """The default configuration with some keys of `[node-rebalance]` changed."""
-    return Settings.model_validate({"node-rebalance": {key.replace("_", "-"): v for key, v in rebalance.items()}})
+def settings(election: dict[str, float] | None = None, **rebalance: Any) -> Settings:
+    """The default configuration with some keys of `[leader-election]` and `[node-rebalance]` changed."""
+    sections = {"leader-election": election or {}, "node-rebalance": rebalance}
+    return Settings.model_validate(
+        {section: {key.replace("_", "-"): value for key, value in keys.items()} for section, keys in sections.items()}
+    )
 
 
 class Replica:
@@ -56,8 +59,8 @@ class Replica:
             field_manager=vocabulary.FIELD_MANAGER_RECONCILER,
             user_agent=f"ebbtide-reconciler/{name}",
         )
-        clock = stage.cluster.clock.skewed(skew)
-        self.program = Reconciler(settings, self.client, clock, Place(NAMESPACE, name), dry_run)
+        self.clock = stage.cluster.clock.skewed(skew)
+        self.program = Reconciler(settings, self.client, self.clock, Place(NAMESPACE, name), dry_run)
         self.stopping = asyncio.Event()
         self.killed = False
         self.task = asyncio.ensure_future(self._run())

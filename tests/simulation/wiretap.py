@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 from aiohttp import web
@@ -108,6 +108,14 @@ class Hook:
             self.do(request)
 
 
+class Watcher(Protocol):
+    """Is told of every request when it arrives and when it has been answered, not of answers that get lost."""
+
+    def arrived(self, request: Request) -> None: ...
+
+    def answered(self, request: Request) -> None: ...
+
+
 _cause: ContextVar[Request | None] = ContextVar("cause", default=None)
 
 
@@ -119,7 +127,7 @@ class Journal:
     requests: list[Request] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     hooks: list[Hook] = field(default_factory=list)
-    watchers: list[Callable[[Request], None]] = field(default_factory=list)
+    watchers: list[Watcher] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for kind in (NODES, PODS):
@@ -132,7 +140,12 @@ class Journal:
         self.requests.append(request)
         _cause.set(request)
         for watcher in self.watchers:
-            watcher(request)
+            watcher.arrived(request)
+
+    def answered(self, request: Request, status: int) -> None:
+        request.status = status
+        for watcher in self.watchers:
+            watcher.answered(request)
 
     def strike(self, request: Request, *, answered: bool) -> None:
         for hook in self.hooks:
@@ -206,7 +219,7 @@ class Wiretap:
         response = await self._cluster.api.handle(incoming)
         self._journal.strike(request, answered=True)
         self._still_there()
-        request.status = response.status
+        self._journal.answered(request, response.status)
         return response
 
     def _still_there(self) -> None:

@@ -1,0 +1,61 @@
+"""Plays random histories by hand.
+
+python -m tests.simulation.replay 17          tells history 17: what happened, what was written, what is broken
+python -m tests.simulation.replay 0-999       plays many, tells the seeds that fail; exits 1 if there are any
+"""
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+
+from tests.simulation.history import Account, run
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.replay", description=__doc__)
+    parser.add_argument("seeds", help="one number, or two with a dash between them")
+    parser.add_argument("--processes", type=int, default=None, help="how many to use (default: one per processor)")
+    arguments = parser.parse_args(argv)
+    # The embedded server's complaints about the connections that histories break.
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
+    first, _, last = arguments.seeds.partition("-")
+    if not last:
+        return _tell(run(int(first)))
+    with ProcessPoolExecutor(arguments.processes) as pool:
+        failed = [account for account in pool.map(_broken, range(int(first), int(last) + 1), chunksize=4) if account]
+    for account in failed:
+        _say(failure(account))
+    _say(f"{len(failed)} of {int(last) - int(first) + 1} histories failed")
+    return 1 if failed else 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+
+
+def failure(account: Account) -> str:
+    """What is broken, and how to see how it came about."""
+    lines = "\n".join(f"  {line}" for line in account.broken[:10])
+    return f"history {account.seed}, replay with `python -m tests.simulation.replay {account.seed}`:\n{lines}"
+
+
+def _broken(seed: int) -> Account | None:
+    account = run(seed)
+    return account if account.broken else None
+
+
+def _tell(account: Account) -> int:
+    told = [(float(line.split()[0]), line) for line in account.diary]
+    for time, who, method, path, body, status in account.writes:
+        if "/leases" not in path:
+            told.append((time, f"{time:8.3f}     {who} {method} {path} → {status} {body.decode()[:300]}"))
+    for _, line in sorted(told, key=lambda entry: entry[0]):
+        _say(line)
+    _say(failure(account) if account.broken else f"history {account.seed} is as it should be")
+    return 1 if account.broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
