@@ -5,12 +5,14 @@ under `failurePolicy: Ignore`. Nothing of the object is ever written back, so wh
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 Path = tuple[str | int, ...]
 Operation = dict[str, Any]
 
 
+@lru_cache(maxsize=1024)
 def pointer(path: Path) -> str:
     """The JSON pointer (RFC 6901) of a path: `~` is escaped first, then `/`."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
@@ -54,10 +56,10 @@ class Draft:
     def _lacking(self, path: Path) -> Path | None:
         """The highest part of the path where nothing or null is; None when there is a value at its end."""
         here: Any = self._root
-        for depth, step in enumerate(path, 1):
-            here = _child(here, step, path[: depth - 1])
+        for depth, step in enumerate(path):
+            here = here.get(step) if type(here) is dict else _entry(here, step, path[:depth])
             if here is None:
-                return path[:depth]
+                return path[: depth + 1]
         return None
 
     def _grow(self, top: Path, below: Path, value: Any) -> None:
@@ -75,15 +77,12 @@ class Draft:
 
 def _at(root: Any, path: Path) -> Any:
     for depth, step in enumerate(path):
-        root = _child(root, step, path[:depth])
+        root = root.get(step) if type(root) is dict else _entry(root, step, path[:depth])
     return root
 
 
-def _child(parent: Any, step: str | int, where: Path) -> Any:
-    if isinstance(step, str) and isinstance(parent, dict):
-        return parent.get(step)
-    if isinstance(step, int) and isinstance(parent, list):
+def _entry(parent: Any, step: str | int, where: Path) -> Any:
+    """The entry of a list; the API server sends objects and lists where the API has them, or we misread it."""
+    if isinstance(parent, list) and isinstance(step, int):
         return parent[step]
-    raise TypeError(
-        f"{pointer(where) or 'the object'} is {type(parent).__name__}, which has no {type(step).__name__} key"
-    )
+    raise TypeError(f"{pointer(where) or 'the object'} has no {step!r}, it is {type(parent).__name__}")

@@ -110,16 +110,19 @@ def exclude(pod: PodTraits, zones: Mapping[str, GroupZones], around: Around, rul
 
 def _skip(pod: PodTraits, around: Around, rules: Rules) -> Skip | None:
     """Why the pod is left as it is, before any zone is looked at."""
-    reasons = (
-        (pod.bound, Skip.BOUND),
-        (pod.static, Skip.STATIC),
-        (pod.of_daemon_set, Skip.DAEMON_SET),
-        (pod.guard == vocabulary.GUARD_DISABLED, Skip.OPTED_OUT),
-        (not _opted_in(pod, around), Skip.NOT_OPTED_IN),
-        (_tolerates_block(pod, rules), Skip.TOLERATES),
-        (pod.choice.fits_none, Skip.FITS_NO_NODE),
-    )
-    return next((skip for holds, skip in reasons if holds), None)
+    if pod.bound:
+        return Skip.BOUND
+    if pod.static:
+        return Skip.STATIC
+    if pod.of_daemon_set:
+        return Skip.DAEMON_SET
+    if pod.guard == vocabulary.GUARD_DISABLED:
+        return Skip.OPTED_OUT
+    if not _opted_in(pod, around):
+        return Skip.NOT_OPTED_IN
+    if pod.tolerations and _tolerates_block(pod, rules):
+        return Skip.TOLERATES
+    return Skip.FITS_NO_NODE if pod.choice.fits_none else None
 
 
 def _opted_in(pod: PodTraits, around: Around) -> bool:

@@ -17,7 +17,7 @@ def mapping(raw: Raw, *path: str) -> Raw:
         value = found.get(name)
         if value is None:
             return {}
-        if not isinstance(value, Mapping):
+        if not isinstance(value, dict):
             raise TypeError(f"{'.'.join(path[:depth])} is no object but {type(value).__name__}")
         found = value
     return found
@@ -31,7 +31,7 @@ def sequence(raw: Raw, name: str) -> Sequence[Raw]:
     if not isinstance(value, list):
         raise TypeError(f"{name} is no list but {type(value).__name__}")
     for entry in value:
-        if not isinstance(entry, Mapping):
+        if not isinstance(entry, dict):
             raise TypeError(f"{name} has an entry that is no object but {type(entry).__name__}")
     return value
 
