@@ -34,6 +34,7 @@ from ebbtide.kube.store import Store
 from ebbtide.model import Cell, CellLabels, NodeFacts, node_facts
 from ebbtide.service.arguments import Common, add_common
 from ebbtide.service.metrics import new_registry, product_version
+from ebbtide.service.permissions import persistence, wait_until_permitted
 from ebbtide.service.probes import Health, not_longer_than
 from ebbtide.service.program import execute, exit_code
 from ebbtide.service.server import application, bind, serving
@@ -43,7 +44,6 @@ from reconciler.engine.context import Context, Runnable
 from reconciler.engine.leading import Leading
 from reconciler.engine.lease import Elector, Term, Timing
 from reconciler.engine.lease_lock import Candidacy
-from reconciler.engine.permissions import persistence, wait_until_permitted
 from reconciler.needs import needs
 from reconciler.rebalance.controller import Rebalance
 from reconciler.rebalance.report import CellStatus

@@ -22,9 +22,9 @@ from ebbtide.errors import ClusterAccessError
 from ebbtide.kube.client import Client
 from ebbtide.kube.errors import NotFound
 from ebbtide.kube.resources import LEASES
+from ebbtide.service.permissions import wait_until_permitted
 from reconciler.engine.lease import Elector, Term, Timing
 from reconciler.engine.lease_lock import Candidacy
-from reconciler.engine.permissions import wait_until_permitted
 from reconciler.main import Place, Reconciler
 from reconciler.needs import needs
 from tests.controlplane.world import World

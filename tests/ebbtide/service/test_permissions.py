@@ -14,9 +14,9 @@ from ebbtide.kube.client import Client
 from ebbtide.kube.errors import Forbidden, KubeError, Unauthorized, Unavailable
 from ebbtide.kube.permissions import Need
 from ebbtide.kube.resources import EVENTS, LEASES, NODES, PODS
+from ebbtide.service.permissions import persistence, wait_until_permitted
 from ebbtide.sim.time import simulate
 from ebbtide.sim.wire import Wire
-from reconciler.engine.permissions import persistence, wait_until_permitted
 
 LIST_NODES = Need("list", NODES, "to know zones")
 PATCH_NODES = Need("patch", NODES, "to taint a zone")
