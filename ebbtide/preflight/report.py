@@ -43,11 +43,12 @@ def lines(findings: Sequence[Finding], width: int) -> Iterator[str]:
 
 
 def _filled(head: str, text: str, width: int) -> str:
-    """Words stay whole: names of objects and flags are there to be copied."""
+    """Words stay whole: names of objects and flags are there to be copied. Nothing in them steers the terminal."""
     indent = " " * len(head)
+    shown = "".join(each if each.isprintable() or each.isspace() else "\N{REPLACEMENT CHARACTER}" for each in text)
     return TextWrapper(
         width, initial_indent=head, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    ).fill(text)
+    ).fill(shown)
 
 
 def _counts(findings: Sequence[Finding]) -> dict[str, int]:

@@ -431,6 +431,13 @@ def test_the_text_keeps_names_whole_and_the_document_keeps_its_keys() -> None:
     assert check["objects"] == ["Deployment kube-system/it"]
 
 
+def test_what_a_cluster_says_does_not_steer_the_terminal() -> None:
+    """Flags of other people's programs may hold anything."""
+    text = "\n".join(lines(found("autoscaler-scan-interval", programs=autoscaler("--scan-interval=\x1b[2J\n9h")), 200))
+    assert "\x1b" not in text
+    assert "scans every \N{REPLACEMENT CHARACTER}[2J 9h" in text
+
+
 def test_of_many_names_the_first_are_told() -> None:
     assert some(map(str, range(7))) == "0, 1, 2, 3, 4 and 2 more"
     assert some(["a"]) == "a"
