@@ -1,53 +1,53 @@
 """Why things are as they are: the decision about a zone, a node or a pod, from the very functions that act.
 
-Only what is on the cluster is read. What a leader alone remembers (hold-downs, a fight over a taint, whether the
-autoscaler has cached a tainted template) is not known here, which the facts say.
+Only what is on the cluster is read. What a leader alone remembers is not known here; the facts say where that matters.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ebbtide.clock import Clock
 from ebbtide.config import Settings
 from ebbtide.errors import EbbtideError
-from ebbtide.kube.resources import NAMESPACES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from ebbtide.kube.errors import Forbidden
+from ebbtide.kube.resources import NAMESPACES, PDBS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from ebbtide.kube.store import Store
 from ebbtide.model import Cell, NodeFacts, PodFacts, claim_facts, namespace_facts, pod_facts, volume_facts
+from reconciler.budgets import refusal
+from reconciler.explain_waiting import WaitingPods
+from reconciler.explanation import (
+    SWITCHED_OFF,
+    Explanation,
+    Facts,
+    cell_facts,
+    eviction_words,
+    node_documents,
+    of_cell,
+    outside,
+)
 from reconciler.inquiry import Inquiry
-from reconciler.rebalance.decide import HeldBack, Plan, decide
-from reconciler.rebalance.describe import group_nodes, inferred, node_document, signal_document
+from reconciler.near import missing, nearest
+from reconciler.rebalance.decide import HeldBack, decide
+from reconciler.rebalance.describe import group_nodes, inferred
 from reconciler.rebalance.evictions import judge_pod
-from reconciler.rebalance.report import CellStatus
 from reconciler.rebalance.snapshot import PodSurroundings
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
-    """What is decided about `subject` now, and why. `facts` are JSON-able."""
+class Judged:
+    """A pod of a node that is emptied: why it stays for good, or for now; both "" if it goes."""
 
-    subject: str
-    state: str
-    reason: str
-    taint: tuple[str, ...]
-    untaint: tuple[str, ...]
-    evict: bool
-    held_back: tuple[HeldBack, ...]
-    facts: Mapping[str, Any]
+    pod: PodFacts
+    stays: str
+    refused: str
 
-    def document(self) -> dict[str, Any]:
-        """The JSON form of the contract."""
-        return {
-            "subject": self.subject,
-            "state": self.state,
-            "reason": self.reason,
-            "plan": {"taint": list(self.taint), "untaint": list(self.untaint), "evict": self.evict},
-            "heldBack": [{"what": held.what, "reason": held.reason} for held in self.held_back],
-            "facts": dict(self.facts),
-        }
+    @property
+    def why(self) -> str:
+        return self.stays or self.refused
 
 
 class Explainer:
-    """Answers one question after the other; every answer reads the cluster anew."""
+    """Answers one question after the other; every answer reads the cluster anew. Raises KubeError, EbbtideError."""
 
     def __init__(self, inquiry: Inquiry, settings: Settings, clock: Clock) -> None:
         self._inquiry = inquiry
@@ -57,84 +57,103 @@ class Explainer:
 
     async def zone(self, cell: Cell) -> Explanation:
         """A zone of a node group. Raises EbbtideError if it has no node."""
-        now = self._clock.now()
         groups = group_nodes((await self._inquiry.nodes()).values())
         group = groups.get(cell.group)
         if group is None or cell.zone not in group.cells:
-            known = ", ".join(str(facts.cell) for each in groups.values() for facts in each.cells.values())
-            raise EbbtideError(f"there is no node in {cell}; zones with nodes: {known or 'none'}")
-        plan = decide(group, cell, None, self._rules, now)
-        nodes = group.cells[cell.zone].nodes
-        return self._of_cell(f"zone {cell}", plan, inferred(group, cell, self._rules, now), nodes, now)
+            known = [str(facts.cell) for each in groups.values() for facts in each.cells.values()]
+            none = "; no node has the labels of a group and a zone" if not known else ""
+            raise EbbtideError(f"{missing('node in zone', str(cell), known)}{none}")
+        now = self._clock.now()
+        return of_cell(f"zone {cell}", group, decide(group, cell, None, self._rules, now), self._rules, now)
 
     async def node(self, name: str) -> Explanation:
         """A node and its zone. Raises EbbtideError if there is no such node."""
-        now = self._clock.now()
         nodes = await self._inquiry.nodes()
         node = nodes.get(name)
         if node is None:
-            raise EbbtideError(f"there is no node {name}")
+            raise EbbtideError(missing("node", name, (each.name for each in nodes.values())))
+        now = self._clock.now()
         if node.cell is None:
-            return self._outside(f"node {name}", node, now)
+            alone = {"nodes": node_documents((node,), self._rules, now)}
+            return Explanation(f"node {name}", "outside", outside(node, self._rules), alone)
         group = group_nodes(nodes.values())[node.cell.group]
         plan = decide(group, node.cell, name, self._rules, now)
-        status = inferred(group, node.cell, self._rules, now)
-        found = self._of_cell(f"node {name}", plan, status, group.cells[node.cell.zone].nodes, now)
-        alone = await self._pods_left_alone(node) if plan.evict else ()
-        return replace(found, held_back=(*found.held_back, *alone))
+        found = of_cell(f"node {name}", group, plan, self._rules, now)
+        judged, unknown = await self._pods_of(node) if plan.evict is not None else ((), ())
+        stays = tuple(HeldBack(f"evict pod {each.pod.key}", each.why) for each in judged if each.why)
+        facts: Facts = {
+            "eviction": eviction_words(node, plan),
+            "pods": [{"pod": each.pod.key, "evict": not each.stays, "reason": each.why} for each in judged],
+            "unknown": [*found.facts["unknown"], *unknown],
+        }
+        return replace(found, held_back=(*found.held_back, *stays), facts={**found.facts, **facts})
 
     async def pod(self, namespace: str, name: str) -> Explanation:
-        """A pod, as far as it stands on a node. Raises EbbtideError if there is no such pod."""
-        pod = pod_facts(await self._inquiry.pod(namespace, name))
+        """A pod, on a node or waiting for one. Raises EbbtideError if there is no such pod."""
+        raw = await self._inquiry.pod(namespace, name)
+        if raw is None:
+            raise EbbtideError(await self._no_pod(namespace, name))
+        pod, nodes = pod_facts(raw), await self._inquiry.nodes()
+        if not pod.node and pod.phase in ("Succeeded", "Failed"):
+            return Explanation(
+                f"pod {pod.key}", "stays", "it has finished, without ever having a node", _pod_facts(pod)
+            )
         if not pod.node:
-            unbound = {"phase": pod.phase, "node": None}
-            return Explanation(f"pod {pod.key}", "unscheduled", "it stands on no node yet", (), (), False, (), unbound)
-        of_node = await self.node(pod.node)
-        reason, evict = of_node.reason, of_node.evict
-        if evict:
-            alone = await self._left_alone(pod)
-            evict, reason = not alone, f"it {alone}" if alone else f"its node {pod.node} is signalled: {reason}"
-        held = () if evict else (HeldBack(f"evict pod {pod.key}", _why_stays(of_node, reason)),)
-        facts: dict[str, Any] = {
-            "phase": pod.phase,
-            "node": of_node.facts,
-            "owner": pod.owner.kind if pod.owner else None,
-        }
-        return Explanation(f"pod {pod.key}", of_node.state, reason, (), (), evict, held, facts)
+            return await WaitingPods(self._inquiry, self._settings).explain(pod, raw, nodes)
+        node = nodes.get(pod.node)
+        facts = _pod_facts(pod)
+        if node is None or node.cell is None:
+            gone = f"its node {pod.node} does not exist any more; the cluster's pod garbage collector removes it"
+            reason = gone if node is None else f"its {outside(node, self._rules)}"
+            return Explanation(f"pod {pod.key}", "stays", reason, facts)
+        return await self._standing(pod, raw, node, nodes)
 
-    def _of_cell(
-        self, subject: str, plan: Plan, status: CellStatus, nodes: tuple[NodeFacts, ...], now: float
+    async def _standing(
+        self, pod: PodFacts, raw: dict[str, Any], node: NodeFacts, nodes: Store[NodeFacts]
     ) -> Explanation:
-        facts = {
-            "cell": {"group": plan.cell.group, "zone": plan.cell.zone},
-            "verdict": status.reason,
-            "signals": [signal_document(signal, now) for signal in plan.signals],
-            "nodes": [node_document(node, self._rules, now) for node in nodes],
-            "lookAgainInSeconds": plan.look_again_in,
-            "unknown": ["hold-down", "fights over the taint", "the autoscaler's cached template"],
-        }
-        evict = plan.evict is not None
-        return Explanation(
-            subject, str(status.state), plan.reason, plan.taint, plan.untaint, evict, plan.held_back, facts
+        assert node.cell is not None
+        now = self._clock.now()
+        group = group_nodes(nodes.values())[node.cell.group]
+        plan = decide(group, node.cell, node.name, self._rules, now)
+        (judged,), unknown = await self._judged(node, [raw])
+        words = eviction_words(node, plan)
+        facts = _pod_facts(pod) | cell_facts(
+            group, plan, inferred(group, node.cell, self._rules, now), self._rules, now
         )
+        facts |= {"nodes": node_documents((node,), self._rules, now), "eviction": words, "wouldStay": judged.stays}
+        facts["unknown"] = [*facts["unknown"], *unknown]
+        subject, what = f"pod {pod.key}", f"evict pod {pod.key}"
+        if plan.evict is None:
+            held = tuple(HeldBack(what, each.reason) for each in plan.held_back if node.name in each.what.split())
+            return Explanation(subject, "stays", f"it stands on node {node.name}: {words}", facts, held_back=held)
+        reason = f"its node {node.name} is emptied, because {plan.reason}"
+        held = (HeldBack(what, judged.why),) if judged.why else ()
+        if not self._rules.run:
+            return Explanation(subject, "held-back", reason, facts, held_back=(SWITCHED_OFF, *held))
+        state = "held-back" if held else "to-be-evicted"
+        return Explanation(subject, state, reason, facts, evict=not judged.stays, held_back=held)
 
-    def _outside(self, subject: str, node: NodeFacts, now: float) -> Explanation:
-        labels = f"{self._rules.node_group_label} and {self._rules.zone_label}"
-        reason = f"it belongs to no zone of a node group: it needs the labels {labels}"
-        facts = {"nodes": [node_document(node, self._rules, now)]}
-        return Explanation(subject, "outside", reason, (), (), False, (), facts)
+    async def _pods_of(self, node: NodeFacts) -> tuple[tuple[Judged, ...], tuple[str, ...]]:
+        return await self._judged(node, await self._inquiry.pods_of(node.name))
 
-    async def _pods_left_alone(self, node: NodeFacts) -> tuple[HeldBack, ...]:
-        pods = await self._inquiry.pods_of(node.name)
-        around = (await self._surroundings()).of(node, pods)
-        judged = ((pod, judge_pod(pod, around, self._rules)) for pod in pods)
-        return tuple(HeldBack(f"evict pod {pod.key}", reason) for pod, reason in judged if reason)
+    async def _judged(self, node: NodeFacts, pods: list[dict[str, Any]]) -> tuple[tuple[Judged, ...], tuple[str, ...]]:
+        """What becomes of pods if their node is emptied, and what could not be found out."""
+        facts = tuple(pod_facts(raw) for raw in pods)
+        around = (await self._surroundings()).of(node, facts)
+        unknown: tuple[str, ...] = ()
+        try:
+            budgets = await self._inquiry.objects(PDBS) if pods else []
+        except Forbidden as error:
+            budgets, unknown = [], (f"whether a PodDisruptionBudget refuses now: {error}",)
+        found = (
+            Judged(pod, _as_sentence(judge_pod(pod, around, self._rules)), self._refused(raw, budgets))
+            for pod, raw in zip(facts, pods, strict=True)
+        )
+        return tuple(sorted(found, key=lambda each: each.pod.key)), unknown
 
-    async def _left_alone(self, pod: PodFacts) -> str:
-        node = (await self._inquiry.nodes()).get(pod.node)
-        if node is None:
-            return "stands on a node that is gone"
-        return judge_pod(pod, (await self._surroundings()).of(node, (pod,)), self._rules)
+    def _refused(self, raw: dict[str, Any], budgets: list[dict[str, Any]]) -> str:
+        found = refusal(raw, budgets)
+        return f"{found}; it is asked again every {self._rules.retry_too_many_requests_time:g} s" if found else ""
 
     async def _surroundings(self) -> PodSurroundings:
         namespaces = await self._inquiry.collect(NAMESPACES, namespace_facts)
@@ -143,10 +162,18 @@ class Explainer:
         claims = await self._inquiry.collect(PERSISTENT_VOLUME_CLAIMS, claim_facts)
         return PodSurroundings(namespaces, claims, await self._inquiry.collect(PERSISTENT_VOLUMES, volume_facts))
 
+    async def _no_pod(self, namespace: str, name: str) -> str:
+        names = await self._inquiry.pod_names(namespace)
+        near = [f"{namespace}/{each}" for each in nearest(name, names)]
+        empty = "" if names else f"; namespace {namespace} has no pods"
+        return f"there is no pod {namespace}/{name}" + (f"; the nearest: {', '.join(near)}" if near else empty)
 
-def _why_stays(of_node: Explanation, reason: str) -> str:
-    """The node's own reason for holding evictions back, if it has one."""
-    for held in of_node.held_back:
-        if held.what == f"evict the pods of {of_node.subject}":
-            return held.reason
-    return reason
+
+def _pod_facts(pod: PodFacts) -> Facts:
+    owner = None if pod.owner is None else {"kind": pod.owner.kind, "name": pod.owner.name}
+    return {"pod": {"phase": pod.phase, "node": pod.node or None, "owner": owner, "terminating": pod.deleting}}
+
+
+def _as_sentence(reason: str) -> str:
+    """`is a static pod` → `it is a static pod`; what speaks of something of its own stays as it is."""
+    return f"it {reason}" if reason and not reason.startswith("its ") else reason

@@ -25,13 +25,12 @@ from prometheus_client import CollectorRegistry, Gauge
 from ebbtide import vocabulary
 from ebbtide.clock import Clock, SystemClock
 from ebbtide.config import Settings
-from ebbtide.config.settings import DEFAULT_NAMESPACE
 from ebbtide.kube.access import Access
 from ebbtide.kube.client import SILENT_AFTER, Client
 from ebbtide.kube.reflector import Reflector
 from ebbtide.kube.resources import NODES
 from ebbtide.kube.store import Store
-from ebbtide.model import Cell, CellLabels, NodeFacts, node_facts
+from ebbtide.model import CellLabels, NodeFacts, node_facts
 from ebbtide.service.arguments import Common, add_common
 from ebbtide.service.metrics import new_registry, product_version
 from ebbtide.service.permissions import persistence, wait_until_permitted
@@ -46,7 +45,6 @@ from reconciler.engine.lease import Elector, Term, Timing
 from reconciler.engine.lease_lock import Candidacy
 from reconciler.needs import needs
 from reconciler.rebalance.controller import Rebalance
-from reconciler.rebalance.report import CellStatus
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -119,7 +117,7 @@ class Place:
     def of(cls, settings: Settings, environ: Mapping[str, str]) -> "Place":
         """A pod is called by its name; anything else by host and chance, so that two on one host differ."""
         return cls(
-            namespace=settings.namespace or environ.get("POD_NAMESPACE") or DEFAULT_NAMESPACE,
+            namespace=settings.home(environ),
             identity=environ.get("POD_NAME") or f"{socket.gethostname()}_{uuid4().hex[:8]}",
         )
 
@@ -141,6 +139,7 @@ class Reconciler:
         self._elector = Elector(client, clock, self._candidacy(), self._timing())
         self._permit: Callable[[], bool] = (lambda: False) if dry_run else self._elector.permit
         self._stopping = asyncio.Event()
+        self._one_state = asyncio.Lock()
         self._controllers = self._build(clock)
         self._leading = Leading(self._controllers)
         self._watch_health()
@@ -163,18 +162,24 @@ class Reconciler:
             await asyncio.get_running_loop().create_future()
 
     async def _tell_state(self, _request: web.Request) -> web.Response:
-        """What is known; 503 before the nodes are."""
+        """What is known; 503 with the reason before the nodes are.
+
+        Written in a thread: with thousands of nodes it takes longer than the lease or a probe should have to wait.
+        """
         if not self._nodes.synced:
             return web.json_response({"error": self._nodes_problem()}, status=503)
-        known = self._known_cells() if self._permit() or self._dry_run else None
-        rules = self._settings.node_rebalance
-        told = state.document(self._nodes.values(), self._elector.observed, known, rules, self._clock)
-        return web.Response(body=orjson.dumps(told), content_type="application/json")
+        async with self._one_state:
+            rules, now = self._settings.node_rebalance, self._clock.now()
+            make = partial(state.document, self._nodes.values(), self._elector.observed, self._known(), rules, now)
+            body = await asyncio.to_thread(lambda: orjson.dumps(make()))
+        return web.Response(body=body, content_type="application/json")
 
-    def _known_cells(self) -> Mapping[Cell, CellStatus] | None:
-        """What zone rebalance says of each cell, None where it is switched off."""
+    def _known(self) -> state.Known:
+        """What zone rebalance says of each cell while it works; nothing where it is switched off."""
+        source = state.Source.DRY_RUN if self._dry_run else state.Source.LEADER
         found = (each.statuses for each in self._controllers if isinstance(each, Rebalance))
-        return next(found, None)
+        cells = next(found, None) if self._dry_run or self._permit() else None
+        return state.NOTHING_KNOWN if cells is None else state.Known(dict(cells), source)
 
     async def _follow_nodes(self) -> None:
         await wait_until_permitted(

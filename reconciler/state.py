@@ -1,11 +1,13 @@
 """The document of `/api/v1/state` and `ebbtide status`: leader, cells, blocked zones.
 
-While this process leads it shows what the controllers know; otherwise what can be read off the nodes alone.
+A process that leads, or runs dry, shows what its controllers know. Any other reads it off the nodes, and so does the
+command when no reconciler answers.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 
-from ebbtide.clock import Clock
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.kube.lease_record import Record
 from ebbtide.model import Cell, NodeFacts, format_time
@@ -13,32 +15,60 @@ from reconciler.rebalance.describe import Document, blocked_zones, cell_document
 from reconciler.rebalance.report import CellStatus
 
 
+class Source(StrEnum):
+    """What the states of the cells rest on."""
+
+    LEADER = "leader"
+    DRY_RUN = "dry-run"
+    NODES = "nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the controllers of this process say of each cell."""
+
+    cells: Mapping[Cell, CellStatus]
+    source: Source
+
+
+NOTHING_KNOWN = Known({}, Source.NODES)
+
+
 def document(
-    nodes: Iterable[NodeFacts],
-    leader: Record | None,
-    known: Mapping[Cell, CellStatus] | None,
-    rules: NodeRebalance,
-    clock: Clock,
+    nodes: Iterable[NodeFacts], leader: Record | None, known: Known, rules: NodeRebalance, now: float
 ) -> Document:
-    """`known` is what the leading controllers say of each cell, None where nobody leads in this process."""
-    now = clock.now()
+    """A cell that no controller has looked at (yet) is read off its nodes.
+
+    `source` says what the rest is from, `at` when that was so.
+    """
     groups = group_nodes(nodes)
-    cells = {facts.cell: facts for group in groups.values() for facts in group.cells.values()}
-    if known is None:
-        known = {cell: inferred(groups[cell.group], cell, rules, now) for cell in cells}
+    facts = {each.cell: each for group in groups.values() for each in group.cells.values()}
+    unknown = {cell: inferred(groups[cell.group], cell, rules, now) for cell in facts.keys() - known.cells.keys()}
+    statuses = {**known.cells, **unknown}
     return {
+        "at": format_time(now),
+        "source": str(known.source),
+        "rebalance": {"run": rules.run},
         "leader": leader_document(leader),
         "cells": [
-            cell_document(cell, known[cell], cells[cell].nodes if cell in cells else (), rules, now)
-            for cell in sorted(known)
+            cell_document(cell, statuses[cell], facts[cell].nodes if cell in facts else (), rules, now)
+            for cell in sorted(statuses)
         ],
         "webhook": {"blockedZones": blocked_zones(groups, rules)},
     }
 
 
 def leader_document(leader: Record | None) -> Document:
-    """Who leads, and since when; both null while nobody does."""
+    """Who leads, since when, and when that was last confirmed; all null while nobody does."""
     if leader is None or not leader.holder:
-        return {"identity": None, "since": None}
-    since = None if leader.acquired is None else format_time(leader.acquired)
-    return {"identity": leader.holder, "since": since}
+        return {"identity": None, "since": None, "renewed": None, "leaseDurationSeconds": None}
+    return {
+        "identity": leader.holder,
+        "since": _time(leader.acquired),
+        "renewed": _time(leader.renewed),
+        "leaseDurationSeconds": leader.duration,
+    }
+
+
+def _time(epoch: float | None) -> str | None:
+    return None if epoch is None else format_time(epoch)

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import orjson
+from rich.console import Console, RenderableType
+from rich.text import Text
 
 from ebbtide.config import Settings
 from ebbtide.errors import ClusterAccessError, EbbtideError
@@ -16,6 +18,8 @@ from ebbtide.service.arguments import Common, add_common
 from ebbtide.service.metrics import product_version
 
 FORMS: Final = ("table", "json")
+# Nothing is folded where no terminal has a width: every row stays one line for the next program.
+_AS_WIDE_AS_IT_GETS: Final = 10_000
 
 
 def add_flags(parser: ArgumentParser) -> None:
@@ -51,13 +55,45 @@ def ask(arguments: Namespace, question: Callable[[Client, Settings], Awaitable[i
     return asyncio.run(asked())
 
 
-def print_json(document: Any) -> None:
-    """One indented document on standard output."""
-    sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
+class Terminal(Console):
+    """Standard output, as a terminal or as a pipe. Nothing that is printed is taken for markup or looks at numbers.
+
+    Colours go where there is a terminal, and `NO_COLOR` is not set.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False)
+        if not self.is_terminal:
+            self.width = _AS_WIDE_AS_IT_GETS
+
+    def show(self, what: RenderableType) -> None:
+        """Prints, without the blanks that fill lines up to the width."""
+        with self.capture() as captured:
+            self.print(what)
+        lines = [line.rstrip() for line in captured.get().splitlines()]
+        self.file.write("\n".join(lines) + "\n")
+        self.file.flush()
+
+    def on_broken_pipe(self) -> None:
+        """Called while a BrokenPipeError is handled; the command line knows what to do about it."""
+        raise BrokenPipeError
+
+
+def plain(words: object, style: str = "") -> Text:
+    """Words from the cluster: whatever could steer a terminal shows as a replacement character."""
+    return Text("".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in str(words)), style)
+
+
+def print_json(document: Any, *, indented: bool = True) -> None:
+    """One document on standard output, on a line of its own when it is not indented."""
+    options = orjson.OPT_INDENT_2 if indented else None
+    sys.stdout.write(orjson.dumps(document, option=options).decode() + "\n")
+    sys.stdout.flush()
 
 
 def duration(seconds: float) -> str:
-    """A duration for people: `45 s`, `12 min`, `3.5 h`, `2.1 d`."""
+    """A duration for people: `45 s`, `12 min`, `3.5 h`, `2.1 d`; a negative one is none."""
+    seconds = max(0.0, seconds)
     if seconds < 120:
         return f"{seconds:.0f} s"
     if seconds < 7200:

@@ -1,34 +1,49 @@
 """`ebbtide explain`: why a zone, node or pod is as it is."""
 
+import os
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
+from typing import Any, Final
 
-from rich.console import Console
+from rich.console import RenderableType
+from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
-from ebbtide.cli.asking import add_flags, ask, duration, print_json
+from ebbtide.cli.asking import Terminal, add_flags, ask, duration, plain, print_json
 from ebbtide.clock import SystemClock
 from ebbtide.config import Settings
 from ebbtide.kube.client import Client
 from ebbtide.model import Cell
-from reconciler.explain import Explainer, Explanation
+from reconciler.explain import Explainer
+from reconciler.explanation import Explanation
 from reconciler.inquiry import Inquiry
 
 Question = Callable[[Explainer], Awaitable[Explanation]]
+Line = tuple[str, str]
+
+# The nodes of a zone may be thousands; the JSON form has all of them.
+_MOST_NODES: Final = 20
+_CLOCKS: Final = {
+    "taint-value": "the value of its taint",
+    "time-added": "the timeAdded of its taint",
+    "annotation": "the annotation in which ebbtide noted it",
+    "now": "nowhere: it has only just been seen, and ebbtide notes that",
+}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """One sub-command per kind of object."""
     kinds = parser.add_subparsers(title="what to explain", metavar="KIND", required=True)
-    zone = kinds.add_parser("zone", help="a zone of a node group")
+    zone = kinds.add_parser("zone", help="a zone of a node group", allow_abbrev=False)
     zone.add_argument("subject", type=_cell, metavar="GROUP/ZONE", help="node group and zone, as in prod/us-east-1a")
     zone.set_defaults(question=lambda subject: lambda explainer: explainer.zone(subject))
-    node = kinds.add_parser("node", help="a node: its zone, and whether its pods are evicted")
+    node = kinds.add_parser("node", help="a node: its zone, and whether its pods are evicted", allow_abbrev=False)
     node.add_argument("subject", metavar="NAME", help="name of the node")
     node.set_defaults(question=lambda subject: lambda explainer: explainer.node(subject))
-    pod = kinds.add_parser("pod", help="a pod: whether it is evicted, and if not, why")
+    pod = kinds.add_parser(
+        "pod", help="a pod: whether it is evicted or which zones it avoids, and why", allow_abbrev=False
+    )
     pod.add_argument("subject", type=_pod, metavar="NAMESPACE/NAME", help="namespace and name of the pod")
     pod.set_defaults(question=lambda subject: lambda explainer: explainer.pod(*subject))
     for each in (zone, node, pod):
@@ -40,47 +55,115 @@ def run(arguments: Namespace) -> int:
 
 
 async def _answer(question: Question, form: str, client: Client, settings: Settings) -> int:
-    explanation = await question(Explainer(Inquiry(client, settings), settings, SystemClock()))
+    inquiry = Inquiry(client, settings, settings.home(os.environ))
+    explanation = await question(Explainer(inquiry, settings, SystemClock()))
     if form == "json":
         print_json(explanation.document())
     else:
-        show(explanation, Console(highlight=False))
+        show(explanation, Terminal())
     return 0
 
 
-def show(explanation: Explanation, console: Console) -> None:
+def show(explanation: Explanation, terminal: Terminal) -> None:
     """The explanation in words."""
-    console.print(Text(f"{explanation.subject}: {explanation.state}", style="bold"))
-    console.print(Text(f"  because {explanation.reason}"))
-    for what, names in (("taint", explanation.taint), ("untaint", explanation.untaint)):
-        if names:
-            console.print(Text(f"  to {what}: {', '.join(names)}"))
-    console.print(Text(f"  evict pods: {'yes' if explanation.evict else 'no'}"))
-    for held in explanation.held_back:
-        console.print(Text(f"  held back: {held.what}: {held.reason}"))
-    _show_facts(explanation, console)
+    terminal.show(plain(f"{explanation.subject}: {explanation.state}", "bold"))
+    words = Table.grid(padding=(0, 2, 0, 0))
+    words.add_column(no_wrap=True)
+    words.add_column(overflow="fold")
+    for label, sentence in _lines(explanation):
+        words.add_row(plain(label), plain(sentence))
+    terminal.show(_indented(words))
+    nodes = explanation.facts.get("nodes") or []
+    if nodes:
+        terminal.show(_indented(_marks(_foremost(nodes))))
+    if len(nodes) > _MOST_NODES:
+        terminal.show(plain(f"  … and {len(nodes) - _MOST_NODES} more nodes; --output json has all of them"))
 
 
-def _show_facts(explanation: Explanation, console: Console) -> None:
-    facts = explanation.facts.get("node") or explanation.facts
-    if facts.get("verdict"):
-        console.print(Text(f"  does the block hold: {facts['verdict']}"))
+def _lines(explanation: Explanation) -> Iterator[Line]:
+    facts = explanation.facts
+    yield "because", explanation.reason
+    if facts.get("verdict") and facts["verdict"] != explanation.reason:
+        yield "does it hold", facts["verdict"]
+    if facts.get("advice"):
+        yield "what to do", facts["advice"]
+    yield from _to_do(explanation)
     for signal in facts.get("signals", ()):
-        age = duration(signal["ageSeconds"])
-        console.print(Text(f"  signal: node {signal['node']}, {age} old (read from its {signal['source']})"))
+        source = _CLOCKS.get(signal["source"], signal["source"])
+        yield "signal", f"of node {signal['node']}, {duration(signal['ageSeconds'])} old, read from {source}"
+    yield from _of_waiting(facts)
+    yield from _of_group(facts)
     if facts.get("lookAgainInSeconds") is not None:
-        console.print(Text(f"  next look without any event: in {duration(facts['lookAgainInSeconds'])}"))
-    if facts.get("nodes"):
-        console.print(marks(facts["nodes"]))
+        yield "next look", f"in {duration(facts['lookAgainInSeconds'])}, if nothing happens before"
+    for unknown in facts.get("unknown", ()):
+        yield "not known", unknown
 
 
-def marks(nodes: list[dict[str, object]]) -> Table:
+def _to_do(explanation: Explanation) -> Iterator[Line]:
+    """What is done now, and what is not."""
+    for what, names in (("to taint", explanation.taint), ("to untaint", explanation.untaint)):
+        if names:
+            yield what, _listed(names)
+    if explanation.facts.get("eviction"):
+        yield "eviction", explanation.facts["eviction"]
+    going = [pod["pod"] for pod in explanation.facts.get("pods", ()) if pod["evict"]]
+    if going:
+        yield "to evict", _listed(going)
+    if explanation.facts.get("wouldStay") and not explanation.evict:
+        yield "in any case", f"it would not be evicted: {explanation.facts['wouldStay']}"
+    if explanation.readmit:
+        yield "to do", "it is deleted, so that its controller makes it anew and it is admitted with the zones of now"
+    for held in explanation.held_back:
+        yield "held back", f"{held.what}: {held.reason}"
+
+
+def _of_waiting(facts: Any) -> Iterator[Line]:
+    """What is known of a pod without a node."""
+    if "avoid" in facts:
+        yield "must avoid", _listed(facts["avoid"]) or "no zone"
+        yield "carries", _listed(facts["carries"]) or "no zone that ebbtide excluded"
+    for group in facts.get("groups", ()):
+        blocked = f"blocked: {_listed(group['blocked'])}" if group["blocked"] else "none blocked"
+        yield "node group", f"{group['group']}: zones {_listed(group['zones'])}; {blocked}"
+    for warning in facts.get("warnings", ()):
+        yield "warning", warning
+    if facts.get("scheduler"):
+        yield "scheduler", facts["scheduler"]
+
+
+def _of_group(facts: Any) -> Iterator[Line]:
+    """The group's other zones, where a rule looks at them."""
+    if facts.get("rules", {}).get("minOpenZones"):
+        zones = _listed(f"{zone['zone']} ({zone['state']})" for zone in facts["zones"])
+        yield "rule", f"min-open-zones = {facts['rules']['minOpenZones']}; zones of the group: {zones}"
+    if facts.get("rules", {}).get("holdDownSeconds"):
+        yield "rule", f"hold-down = {facts['rules']['holdDownSeconds']:g} s after the last signal has gone"
+
+
+def _marks(nodes: list[dict[str, Any]]) -> Table:
     """Nodes with their marks."""
-    table = Table("node", "signal", "prevent taint", "cordoned", "ready", "being deleted", box=None, pad_edge=True)
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("NODE", overflow="fold")
+    for name in ("SIGNAL", "TAINTED", "CORDONED", "READY", "GOING"):
+        table.add_column(name, no_wrap=True)
     for node in nodes:
         flags = (node[key] for key in ("signal", "prevent", "cordoned", "ready", "deleting"))
-        table.add_row(Text(str(node["name"])), *("yes" if flag else "-" for flag in flags))
+        table.add_row(plain(node["name"]), *(plain("yes" if flag else "-") for flag in flags))
     return table
+
+
+def _foremost(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As many as are shown: signalled ones first, then those that lack the taint or are not like the others."""
+    order = sorted(nodes, key=lambda node: (not node["signal"], node["prevent"], not node["cordoned"], node["name"]))
+    return order[:_MOST_NODES]
+
+
+def _indented(what: RenderableType) -> Padding:
+    return Padding(what, (0, 0, 0, 2))
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(names)
 
 
 def _cell(text: str) -> Cell:

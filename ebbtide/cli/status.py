@@ -1,111 +1,111 @@
 """`ebbtide status`: every zone of every node group, from the leader or, without one, from the cluster itself."""
 
 import asyncio
-from argparse import ArgumentParser, Namespace
-from datetime import UTC, datetime
+import os
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, nullcontext
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-import structlog
-from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
-from ebbtide.cli.asking import add_flags, ask, duration, print_json
+from ebbtide.cli.asking import Terminal, add_flags, ask, plain, print_json
+from ebbtide.cli.overview import picture
 from ebbtide.clock import SystemClock
 from ebbtide.config import Settings
 from ebbtide.errors import EbbtideError
 from ebbtide.kube.client import Client
 from ebbtide.kube.errors import KubeError
-from reconciler import state
 from reconciler.inquiry import Inquiry
+from reconciler.sources import Answer, from_cluster, from_reconciler
 
-log = structlog.stdlib.get_logger(__name__)
+Look = Callable[[], Awaitable[Answer]]
 
 _EVERY_SECONDS: Final = 2.0
-_STYLES: Final = {
-    "open": "green",
-    "waiting": "yellow",
-    "blocked": "cyan",
-    "cached": "cyan",
-    "partial": "bold red",
-    "ineffective": "bold red",
-    "stale-template": "bold red",
-}
+# Reading thousands of nodes takes seconds: looking takes at most a tenth of the time, for the API server's sake.
+_REST_FOR_WORK: Final = 9.0
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_flags(parser)
     parser.add_argument("--watch", action="store_true", help="show it anew every two seconds until interrupted")
+    parser.add_argument(
+        "--url",
+        type=_url,
+        metavar="URL",
+        help="ask the reconciler that serves metrics there, as in http://127.0.0.1:8080, instead of finding the leader",
+    )
 
 
 def run(arguments: Namespace) -> int:
-    return ask(arguments, partial(_watch if arguments.watch else _once, arguments.output))
-
-
-async def _once(form: str, client: Client, settings: Settings) -> int:
-    found = await document(Inquiry(client, settings), settings)
-    if form == "json":
-        print_json(found)
-    else:
-        Console(highlight=False).print(table(found))
-    return 0
-
-
-async def _watch(form: str, client: Client, settings: Settings) -> int:
-    """Until interrupted; a document or a table every time where there is no terminal to redraw."""
-    inquiry, console = Inquiry(client, settings), Console(highlight=False)
-    if form == "json" or not console.is_terminal:
-        while True:
-            await _once(form, client, settings)
-            await asyncio.sleep(_EVERY_SECONDS)
-    with Live(console=console, auto_refresh=False) as live:
-        while True:
-            live.update(table(await document(inquiry, settings)), refresh=True)
-            await asyncio.sleep(_EVERY_SECONDS)
-
-
-async def document(inquiry: Inquiry, settings: Settings) -> dict[str, Any]:
-    """The leader's document, or the same made from the cluster; `source` says which."""
-    leader = await inquiry.leader()
-    if leader is not None and leader.holder:
+    """Asks the URL if there is one; the cluster where it does not answer, or without one."""
+    notes: tuple[str, ...] = ()
+    if arguments.url:
         try:
-            return {"source": "leader", **await inquiry.state_of_leader(leader)}
+            return asyncio.run(_show(partial(from_reconciler, arguments.url), arguments))
+        except EbbtideError as error:
+            notes = (str(error),)
+            print(f"{error}; asking the cluster instead", file=sys.stderr)
+    return ask(arguments, partial(_of_cluster, arguments, notes))
+
+
+async def _of_cluster(arguments: Namespace, notes: tuple[str, ...], client: Client, settings: Settings) -> int:
+    inquiry = Inquiry(client, settings, settings.home(os.environ))
+
+    async def look() -> Answer:
+        found = await from_cluster(inquiry, settings, SystemClock())
+        return replace(found, notes=(*notes, *found.notes))
+
+    return await _show(look, arguments)
+
+
+async def _show(look: Look, arguments: Namespace) -> int:
+    """Prints one answer, or with `--watch` answers until interrupted: drawn anew on a terminal."""
+    terminal = Terminal()
+    told: tuple[str, ...] = ()
+    redraws = arguments.watch and arguments.output == "table" and terminal.is_terminal
+    with Live(console=terminal, auto_refresh=False) if redraws else nullcontext() as live:
+        async with aclosing(_answers(look)) as answers:
+            async for answer in answers:
+                if live is not None:
+                    live.update(picture(answer, terminal.width), refresh=True)
+                elif arguments.output == "table":
+                    terminal.show(picture(answer, terminal.width))
+                else:
+                    told = _note(answer, told)
+                    print_json(answer.document, indented=not arguments.watch)
+                if not arguments.watch:
+                    return 0
+    raise AssertionError("answers do not end")
+
+
+async def _answers(look: Look) -> AsyncGenerator[Answer, None]:
+    """One answer after the other; a failure, which may pass, becomes a note on the last answer, if there is one."""
+    loop, last = asyncio.get_running_loop(), None
+    while True:
+        begun = loop.time()
+        try:
+            last = await look()
         except (KubeError, EbbtideError) as error:
-            log.info("the leader cannot be asked, reading the cluster instead", reason=str(error))
-    nodes = (await inquiry.nodes()).values()
-    return {"source": "cluster", **state.document(nodes, leader, None, settings.node_rebalance, SystemClock())}
+            if last is None:
+                raise
+            last = Answer(last.document, (f"this is of {last.document['at']}, and no newer state can be had: {error}",))
+        yield last
+        await asyncio.sleep(max(_EVERY_SECONDS, _REST_FOR_WORK * (loop.time() - begun)))
 
 
-def table(found: dict[str, Any]) -> RenderableType:
-    """The document for people."""
-    rows = Table("GROUP", "ZONE", "STATE", "FOR", "SIGNALS", "OLDEST", "NODES", "TAINTED", "CORDONED", "WHY", box=None)
-    for cell in found["cells"]:
-        rows.add_row(*_row(cell))
-    body: RenderableType = rows if found["cells"] else Text("no node belongs to a zone of a node group")
-    return Group(_head(found), body)
+def _note(answer: Answer, told: tuple[str, ...]) -> tuple[str, ...]:
+    """Says on standard error what the document does not, unless that was said last."""
+    if answer.notes != told:
+        for note in answer.notes:
+            print(f"note: {plain(note)}", file=sys.stderr)
+    return answer.notes
 
 
-def _head(found: dict[str, Any]) -> Text:
-    leader = found["leader"]["identity"]
-    source = "as the leader sees it" if found["source"] == "leader" else "read off the cluster"
-    return Text(f"leader: {leader or 'none'} ({source})", style="bold" if leader else "bold red")
-
-
-def _row(cell: dict[str, Any]) -> list[RenderableType]:
-    nodes = cell["nodes"]
-    since = datetime.now(UTC) - datetime.fromisoformat(cell["since"])
-    oldest = duration(cell["oldestSignalAgeSeconds"]) if cell["signalNodes"] else "-"
-    return [
-        Text(cell["group"]),
-        Text(cell["zone"]),
-        Text(cell["state"], style=_STYLES.get(cell["state"], "")),
-        "-" if cell["state"] == "open" else duration(since.total_seconds()),
-        str(cell["signalNodes"]),
-        oldest,
-        str(len(nodes)),
-        str(sum(node["prevent"] for node in nodes)),
-        str(sum(node["cordoned"] for node in nodes)),
-        Text(cell["reason"]),
-    ]
+def _url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise ArgumentTypeError(f"{text!r} is no http:// or https:// URL")
+    return text

@@ -1,5 +1,6 @@
 """The whole configuration as one value."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from ebbtide.config.admission import Certs, Webhook
@@ -35,3 +36,7 @@ class Settings(Section, frozen=True):
     leader_election: LeaderElection = LeaderElection()
 
     observability: Observability = Observability()
+
+    def home(self, environ: Mapping[str, str]) -> str:
+        """The namespace of lease, Secret and own Service."""
+        return self.namespace or environ.get("POD_NAMESPACE") or DEFAULT_NAMESPACE

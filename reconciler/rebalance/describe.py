@@ -11,6 +11,7 @@ from ebbtide.model import Cell, NodeFacts, format_time
 from reconciler.rebalance.decide import CellFacts, GroupFacts, decide, is_prevented
 from reconciler.rebalance.report import CellStatus
 from reconciler.rebalance.signal import Signal, epoch_seconds, signal_of
+from reconciler.rebalance.stories import advice
 from reconciler.rebalance.verdict import State, Streak, judge
 
 Document = dict[str, Any]
@@ -29,14 +30,18 @@ def group_nodes(nodes: Iterable[NodeFacts]) -> dict[str, GroupFacts]:
 
 
 def inferred(group: GroupFacts, cell: Cell, rules: NodeRebalance, now: float) -> CellStatus:
-    """A cell's status read off the cluster alone, without what only a leader remembers (`cached`, hold-down)."""
+    """A cell's status read off the cluster alone, without what only a leader remembers (`cached`, hold-down).
+
+    `since` is None where nothing on the cluster says it.
+    """
     facts = group.cells[cell.zone]
     plan = decide(group, cell, None, rules, now)
     if not facts.live:
-        return CellStatus(State.OPEN, "every node is being deleted", _set_at(facts, rules) or now)
+        return CellStatus(State.OPEN, "every node is being deleted", None)
     verdict = judge(facts, plan, Streak(), rules, now)
-    waiting_since = plan.signals[0].since if plan.signals else now
-    since = waiting_since if verdict.state is State.WAITING else _set_at(facts, rules) or now
+    since = _set_at(facts, rules)
+    if verdict.state is State.WAITING:
+        since = plan.signals[0].since
     return CellStatus(verdict.state, verdict.reason, since, plan.signals)
 
 
@@ -49,9 +54,11 @@ def cell_document(
         "zone": cell.zone,
         "state": str(status.state),
         "reason": status.reason,
-        "since": format_time(status.since),
+        "advice": advice(status.state),
+        "since": None if status.since is None else format_time(status.since),
         "signalNodes": len(status.signals),
         "oldestSignalAgeSeconds": max((signal.age(now) for signal in status.signals), default=0.0),
+        "signals": [signal_document(signal, now) for signal in status.signals],
         "nodes": [node_document(node, rules, now) for node in nodes],
     }
 
@@ -65,16 +72,27 @@ def node_document(node: NodeFacts, rules: NodeRebalance, now: float) -> Document
         "cordoned": node.unschedulable,
         "ready": node.ready,
         "deleting": node.deleting,
+        "ignored": node.ignored,
     }
 
 
 def signal_document(signal: Signal, now: float) -> Document:
-    """One signal, and where its time was read."""
+    """One signal, and where its time was read: `taint-value`, `time-added`, `annotation`, or `now` for nowhere."""
     return {
         "node": signal.node.name,
         "since": format_time(signal.since),
         "ageSeconds": signal.age(now),
         "source": str(signal.source),
+    }
+
+
+def zone_document(status: CellStatus, zone: str) -> Document:
+    """One zone of a group in short."""
+    return {
+        "zone": zone,
+        "state": str(status.state),
+        "reason": status.reason,
+        "signalNodes": len(status.signals),
     }
 
 

@@ -43,11 +43,11 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class CellStatus:
-    """A cell as it was last seen. `since` is the epoch second of its last change of state."""
+    """A cell as it was last seen. `since` is the epoch second of its last change of state, None if that is unknown."""
 
     state: State
     reason: str
-    since: float
+    since: float | None
     signals: tuple[Signal, ...] = ()
 
 
@@ -177,7 +177,7 @@ class Report:
             untaint=look.plan.untaint,
             evict=look.plan.evict.node.name if look.plan.evict else None,
             refused=look.outcome.refused,
-            failed={name: str(error) for name, error in look.outcome.failed},
+            failed=[f"{name}: {error}" for name, error in look.outcome.failed],
             why=look.plan.reason,
         )
 

@@ -1,0 +1,115 @@
+"""The state as a table for people, at any width of a terminal."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ebbtide.cli.asking import duration, plain
+from reconciler.sources import Answer
+from reconciler.state import Source
+
+_STYLES: Final = {
+    "open": "green",
+    "waiting": "yellow",
+    "blocked": "cyan",
+    "cached": "cyan",
+    "partial": "bold red",
+    "ineffective": "bold red",
+    "stale-template": "bold red",
+}
+# From here on the reasons have room beside the figures; below it each has lines of its own.
+_WIDE: Final = 132
+_SOURCES: Final = {
+    Source.LEADER: "as the leader sees it",
+    Source.DRY_RUN: "as a dry run sees it, which changes nothing",
+    Source.NODES: "read off the nodes",
+}
+
+
+def picture(answer: Answer, width: int) -> RenderableType:
+    """The whole state: who leads, every zone (those with something about them first), why, and what to do."""
+    found = answer.document
+    cells = sorted(found["cells"], key=lambda cell: (not _is_news(cell), cell["group"], cell["zone"]))
+    parts: list[RenderableType] = [_head(found)]
+    parts += [Padding(plain(f"note: {note}", "yellow"), (0, 0, 0, 0)) for note in answer.notes]
+    if not found["rebalance"]["run"]:
+        off = "zone rebalance is switched off (node-rebalance.run = false): nothing is done about what is shown here"
+        parts.append(plain(off, "bold red"))
+    parts.append(Text())
+    parts.append(_table(cells, found["at"], width) if cells else plain("no node belongs to a zone of a node group"))
+    if width < _WIDE:
+        parts += _reasons(cells)
+    return Group(*parts)
+
+
+def _head(found: dict[str, Any]) -> Text:
+    leader, seen = found["leader"], _SOURCES.get(found["source"], found["source"])
+    if leader["identity"] is None:
+        return plain(f"leader: none ({seen})", "bold red")
+    since = f" for {_age(leader['since'], found['at'])}" if leader["since"] else ""
+    silent = _seconds(leader["renewed"], found["at"]) if leader["renewed"] else 0.0
+    if silent > 2 * leader["leaseDurationSeconds"]:
+        late = f"has not renewed its lease for {duration(silent)}"
+        return plain(f"leader: {leader['identity']}, which {late} ({seen})", "bold red")
+    return plain(f"leader: {leader['identity']}{since} ({seen})", "bold")
+
+
+def _table(cells: list[dict[str, Any]], at: str, width: int) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for name in ("GROUP", "ZONE"):
+        table.add_column(name, overflow="fold")
+    for name in ("STATE", "FOR", "SIGNALS", "NODES", "TAINTED", "CORDONED"):
+        table.add_column(name, no_wrap=True)
+    if width >= _WIDE:
+        table.add_column("WHY", overflow="fold")
+    for cell in cells:
+        row = _row(cell, at)
+        table.add_row(*row, plain(_why(cell))) if width >= _WIDE else table.add_row(*row)
+    return table
+
+
+def _row(cell: dict[str, Any], at: str) -> list[Text]:
+    nodes, signals = cell["nodes"], cell["signalNodes"]
+    figures = (
+        len(nodes),
+        sum(node["prevent"] for node in nodes),
+        sum(node["cordoned"] for node in nodes),
+    )
+    return [
+        plain(cell["group"]),
+        plain(cell["zone"]),
+        plain(cell["state"], _STYLES.get(cell["state"], "")),
+        plain(_age(cell["since"], at) if cell["since"] and cell["state"] != "open" else "-"),
+        plain(f"{signals}, {duration(cell['oldestSignalAgeSeconds'])}" if signals else "-"),
+        *(plain(figure or "-") for figure in figures),
+    ]
+
+
+def _reasons(cells: list[dict[str, Any]]) -> Iterator[RenderableType]:
+    for cell in filter(_is_news, cells):
+        yield Text()
+        yield plain(f"{cell['group']}/{cell['zone']}: {cell['state']}", _STYLES.get(cell["state"], ""))
+        yield Padding(plain(_why(cell)), (0, 0, 0, 2))
+
+
+def _why(cell: dict[str, Any]) -> str:
+    return f"{cell['reason']}. {cell['advice']}" if cell.get("advice") else str(cell["reason"])
+
+
+def _is_news(cell: dict[str, Any]) -> bool:
+    """Whether there is more to say about a zone than that it is open."""
+    return cell["state"] != "open" or cell["signalNodes"] > 0 or any(node["prevent"] for node in cell["nodes"])
+
+
+def _age(since: str, at: str) -> str:
+    return duration(_seconds(since, at))
+
+
+def _seconds(since: str, at: str) -> float:
+    """Between two times of the same document, so that nobody's clock has to agree with ours."""
+    return (datetime.fromisoformat(at) - datetime.fromisoformat(since)).total_seconds()
