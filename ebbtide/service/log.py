@@ -7,7 +7,8 @@ an object handed to a log call by mistake shows as its type and not as its conte
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final, Literal, TextIO
 
 import orjson
@@ -34,7 +35,8 @@ def configure(level: Level = "info", output: Format | None = None, stream: TextI
     `output` None is `console` when `stream` (default stderr) is a terminal, otherwise `json`.
     """
     target = stream or sys.stderr
-    rendering = _console(target) if (output or default_format(target)) == "console" else _json()
+    form = output or default_format(target)
+    rendering = _console(target) if form == "console" else _json()
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -45,7 +47,7 @@ def configure(level: Level = "info", output: Format | None = None, stream: TextI
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(target)
+    handler = _Handler(target, form)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=_shared(), processors=rendering))
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -53,6 +55,36 @@ def configure(level: Level = "info", output: Format | None = None, stream: TextI
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.captureWarnings(True)
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    """Knows in which form it writes."""
+
+    def __init__(self, stream: TextIO, form: Format) -> None:
+        super().__init__(stream)
+        self.form = form
+
+
+def frequent(name: str) -> Callable[[str, Mapping[str, Any]], None]:
+    """A way to log what happens with every request, as `info(event, facts)` and in the same form, at 2 µs a line.
+
+    The whole chain of processors takes 60. What it would cut or hide has to be left out by the caller: facts are
+    numbers, booleans and short words. To be asked for after `configure`.
+    """
+    slow = structlog.stdlib.get_logger(name)
+    if not logging.getLogger(name).isEnabledFor(logging.INFO):
+        return lambda _event, _facts: None
+    handler = next((each for each in logging.getLogger().handlers if isinstance(each, _Handler)), None)
+    if handler is None or handler.form == "console":
+        return lambda event, facts: slow.info(event, **facts)
+    stream, options = handler.stream, orjson.OPT_UTC_Z
+
+    def write(event: str, facts: Mapping[str, Any]) -> None:
+        line = {"timestamp": datetime.now(UTC), "level": "info", "event": event, "logger": name, **facts}
+        stream.write(orjson.dumps(line, option=options).decode() + "\n")
+        stream.flush()
+
+    return write
 
 
 def default_format(stream: TextIO) -> Format:

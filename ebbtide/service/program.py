@@ -20,9 +20,18 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _SPARE: Final = 8.0
 
 
-def execute(program: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    """Runs `program` with an event that SIGTERM or SIGINT sets; a second signal ends the process at once."""
-    asyncio.run(_run(program))
+def execute(
+    program: Callable[[asyncio.Event], Awaitable[None]],
+    *,
+    grace: float = GRACE,
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+) -> None:
+    """Runs `program` with an event that SIGTERM or SIGINT sets; a second signal ends the process at once.
+
+    `grace` is what its supervisor has for the orderly end, in seconds; a little later the process goes in any case.
+    """
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(_run(program, grace))
 
 
 def exit_code(name: str, program: Callable[[], None]) -> int:
@@ -35,14 +44,14 @@ def exit_code(name: str, program: Callable[[], None]) -> int:
     return 0
 
 
-async def _run(program: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+async def _run(program: Callable[[asyncio.Event], Awaitable[None]], grace: float) -> None:
     stopping = asyncio.Event()
-    with _signals_set(stopping):
+    with _signals_set(stopping, grace):
         await program(stopping)
 
 
 @contextmanager
-def _signals_set(stopping: asyncio.Event) -> Iterator[None]:
+def _signals_set(stopping: asyncio.Event, grace: float) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     earlier: list[signal.Signals] = []
 
@@ -52,7 +61,7 @@ def _signals_set(stopping: asyncio.Event) -> Iterator[None]:
         earlier.append(number)
         log.info("signal received", signal=number.name)
         stopping.set()
-        loop.call_later(GRACE + _SPARE, _leave, EbbtideError.exit_code)
+        loop.call_later(grace + _SPARE, _leave, EbbtideError.exit_code)
 
     for number in _SIGNALS:
         loop.add_signal_handler(number, received, number)
