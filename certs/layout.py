@@ -52,9 +52,10 @@ class Holding:
 
     @property
     def authorities(self) -> tuple[Certificate, ...]:
-        """The CAs to publish, the one that issues first; only those that can be read together with their keys."""
-        pairs = [slot.certificate for slot in (self.signer, self.next) if isinstance(slot, Pair)]
-        return tuple(dict.fromkeys((*pairs, *(() if isinstance(self.old, Fault) else self.old))))
+        """The CAs to publish, the one whose leaves are served first; only those that can be read, with their keys."""
+        old = () if isinstance(self.old, Fault) else self.old
+        signer, following = ([s.certificate] if isinstance(s, Pair) else [] for s in (self.signer, self.next))
+        return tuple(dict.fromkeys((*signer, *following, *old) if signer else (*old, *following)))
 
     @property
     def step(self) -> str:

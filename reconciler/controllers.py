@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from reconciler.certificates import wiring as certificates
 from reconciler.engine.context import Context, Runnable
 from reconciler.readmission import wiring as readmission
 from reconciler.rebalance import wiring as rebalance
@@ -16,3 +17,5 @@ def _wanted(context: Context) -> Iterator[Runnable]:
     if context.settings.node_rebalance.run:
         yield rebalance.build(context)
         yield readmission.build(context)
+    if context.settings.certs.mode == "self-managed":
+        yield certificates.build(context)

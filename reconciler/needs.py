@@ -12,7 +12,10 @@ from ebbtide.kube.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     PODS,
+    SECRETS,
 )
+
+_READS = ("get", "list", "watch")
 
 
 def needs(settings: Settings, namespace: str, *, dry_run: bool) -> list[Need]:
@@ -20,6 +23,8 @@ def needs(settings: Settings, namespace: str, *, dry_run: bool) -> list[Need]:
     found = [Need("list", NODES, "to know zones and signals"), Need("watch", NODES, "to follow zones and signals")]
     if settings.node_rebalance.run:
         found += _needs_of_readmission(settings, dry_run=dry_run)
+    if settings.certs.mode == "self-managed":
+        found += _needs_of_certificates(settings, namespace, dry_run=dry_run)
     if dry_run:
         return found
     lease = settings.leader_election.lease_name
@@ -59,4 +64,22 @@ def _needs_of_readmission(settings: Settings, *, dry_run: bool) -> list[Need]:
     found = [Need(verb, resource, purpose, essential=False) for resource in resources for verb in ("list", "watch")]
     if not dry_run:
         found.append(Need("delete", PODS, "to have such pods admitted again", essential=False))
+    return found
+
+
+def _needs_of_certificates(settings: Settings, namespace: str, *, dry_run: bool) -> list[Need]:
+    """One Secret by its name, and `caBundle`. A new Secret cannot be limited by name: RBAC does not see it yet."""
+    secret = settings.certs.secret_name
+    webhooks = "to see whether the CA is published"
+    found = [
+        *(Need(verb, SECRETS, "to see the certificates", namespace=namespace, name=secret) for verb in _READS),
+        *(Need(verb, MUTATING_WEBHOOKS, webhooks) for verb in ("list", "watch")),
+        Need("list", PODS, "to see which webhook replicas know a new CA", namespace=namespace),
+    ]
+    if not dry_run:
+        found += [
+            Need("create", SECRETS, "to keep the certificates", namespace=namespace),
+            Need("update", SECRETS, "to keep the certificates", namespace=namespace, name=secret),
+            Need("patch", MUTATING_WEBHOOKS, "to publish the CA"),
+        ]
     return found

@@ -1,0 +1,63 @@
+"""The one Secret: read as it is, and written only in the version that was read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from certs import layout
+from certs.layout import Found, Holding
+from ebbtide.kube.client import SILENT_AFTER, Client
+from ebbtide.kube.errors import NotFound
+from ebbtide.kube.resources import SECRETS
+from ebbtide.kube.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class SecretVersion:
+    """What a watch keeps of the Secret: which version there is, and nothing of its content."""
+
+    key: str
+    uid: str
+    resource_version: int
+
+
+def secret_version(raw: Mapping[str, Any]) -> SecretVersion:
+    """Reads a Secret object."""
+    metadata = raw["metadata"]
+    return SecretVersion(metadata["name"], metadata["uid"], int(metadata["resourceVersion"]))
+
+
+class SecretStore:
+    """The Secret `namespace/name`. While `watched` says that it has not changed, it is not read again."""
+
+    def __init__(self, client: Client, namespace: str, name: str, watched: Store[SecretVersion]) -> None:
+        self.namespace = namespace
+        self.name = name
+        self._client = client
+        self._watched = watched
+        self._known: tuple[SecretVersion, Found] | None = None
+
+    async def read(self) -> Found | None:
+        """What is there now, None without a Secret. Raises KubeError."""
+        if self._known is not None and self._watched.age() < SILENT_AFTER:
+            version, found = self._known
+            if self._watched.get(self.name) == version:
+                return found
+        self._known = None
+        try:
+            return self._take(await self._client.get(SECRETS, self.name, namespace=self.namespace))
+        except NotFound:
+            return None
+
+    async def write(self, holding: Holding, before: Found | None) -> Found:
+        """Stores it in the place of what was read. Raises Conflict when that is no longer what is there."""
+        self._known = None
+        body = layout.body(self.name, holding, before)
+        if before is None:
+            return self._take(await self._client.create(SECRETS, body, namespace=self.namespace))
+        return self._take(await self._client.replace(SECRETS, self.name, body, namespace=self.namespace))
+
+    def _take(self, raw: Mapping[str, Any]) -> Found:
+        found = layout.read(raw)
+        self._known = secret_version(raw), found
+        return found

@@ -1,0 +1,59 @@
+"""Puts the certificates together from what the program offers."""
+
+from collections.abc import Callable
+
+from certs.live import configuration
+from certs.report import Report, Story
+from certs.rotate import Rotation
+from certs.spec import spec_of
+from certs.store import SecretStore, secret_version
+from ebbtide.kube.reflector import Reflector
+from ebbtide.kube.resources import MUTATING_WEBHOOKS, SECRETS
+from ebbtide.kube.store import Store
+from reconciler.certificates.controller import Certificates, Part
+from reconciler.engine.context import Context
+from reconciler.engine.events import Event, Recorder, Regarding
+
+
+def build(context: Context) -> Certificates:
+    """The certificates as the settings want them; in a dry run they are only looked at."""
+    certs, client = context.settings.certs, context.client
+    configurations, secrets = Store(configuration), Store(secret_version)
+    recorder = None if context.dry_run else Recorder(client, context.clock, context.identity)
+    rotation = Rotation(
+        client,
+        SecretStore(client, context.namespace, certs.secret_name, secrets),
+        configurations,
+        spec_of(certs, context.namespace),
+        context.clock,
+        Report(context.registry, _teller(context, recorder)),
+        dry_run=context.dry_run,
+    )
+    parts: tuple[Part, ...] = (
+        *(() if recorder is None else (recorder,)),
+        Reflector(client, MUTATING_WEBHOOKS, configurations, label_selector=certs.webhook_configuration_selector),
+        Reflector(
+            client,
+            SECRETS,
+            secrets,
+            namespace=context.namespace,
+            field_selector=f"metadata.name={certs.secret_name}",
+        ),
+    )
+    controller = Certificates(rotation, parts)
+    configurations.subscribe(controller.changed)
+    secrets.subscribe(controller.changed)
+    return controller
+
+
+def _teller(context: Context, recorder: Recorder | None) -> Callable[[Story], None]:
+    secret = Regarding(SECRETS, context.settings.certs.secret_name, uid="", namespace=context.namespace)
+
+    def tell(story: Story) -> None:
+        if recorder is None:
+            return
+        about = story.configuration
+        regarding = secret if about is None else Regarding(MUTATING_WEBHOOKS, about.name, about.uid)
+        recorder.emit(Event(regarding, story.kind, story.reason, story.action, story.note))
+
+    return tell
