@@ -29,7 +29,10 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 def add_cluster(parser: argparse.ArgumentParser) -> None:
     """Adds `--kubeconfig` and `--context`."""
     parser.add_argument(
-        "--kubeconfig", type=Path, metavar="PATH", help="kubeconfig (env KUBECONFIG); without one the pod's own account"
+        "--kubeconfig",
+        type=Path,
+        metavar="PATH",
+        help="kubeconfig (env KUBECONFIG); else the pod's own account, else ~/.kube/config",
     )
     parser.add_argument("--context", metavar="NAME", help="context of the kubeconfig, default its current one")
 

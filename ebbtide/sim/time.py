@@ -3,8 +3,7 @@
 A `SimulatedLoop` either jumps (`speed` None): when nothing is ready and no I/O is under way its time is at once that of
 the next timer. Or it runs at a multiple of real time, which may change while it runs. In both cases whoever waits with
 `asyncio.sleep` or a timer needs to know nothing of it. A jumping loop is deterministic as long as nobody uses threads
-or sockets; it stands still while
-threads work, and gives open sockets a moment before each jump.
+or sockets; it stands still while threads work, and gives open sockets a moment before each jump.
 """
 
 import asyncio

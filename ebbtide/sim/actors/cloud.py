@@ -61,12 +61,6 @@ class Cloud:
         """From now on the group has no spot capacity: orders stay open."""
         self._exhausted.add(group)
 
-    def replenish(self, group: str) -> None:
-        """There is capacity again: what is still open arrives now."""
-        self._exhausted.discard(group)
-        for _ in range(self._ordered[group]):
-            self._deliver(group)
-
     def coming(self, group: str) -> int:
         """How many instances are ordered and have no node yet."""
         return self._ordered[group]
