@@ -19,7 +19,10 @@ from webhook.serving import Connection
 
 PATH: Final = "/mutate"
 _JSON: Final = "application/json"
-_COME_AGAIN: Final = {"Retry-After": "1"}
+# The library would tell its name and version.
+_SERVER: Final = {"Server": "ebbtide"}
+_ANSWER: Final = {"Content-Type": _JSON, **_SERVER}
+_BESIDE: Final = {503: {"Retry-After": "1"}, 405: {"Allow": "POST"}}
 
 
 class TooLargeError(Exception):
@@ -145,9 +148,7 @@ class Admission:
             patch = self._patch(request, decision)
             result = result_of(decision, changed=bool(patch))
             audit = {"decision": result, "zones": decision.exclusion.annotation, "pool": decision.pool}
-            answer = web.Response(
-                body=write(request, Answer(patch, decision.warning, audit)), headers={"Content-Type": _JSON}
-            )
+            answer = web.Response(body=write(request, Answer(patch, decision.warning, audit)), headers=_ANSWER)
             self._report.answered(request, decision, result, self._time() - begun)
         except NotAReviewError as error:
             return self._refuse(Failure.NOT_A_REVIEW, str(error))
@@ -172,7 +173,7 @@ class Admission:
 def _refusal(failure: Failure, words: str = "") -> web.Response:
     """Ends the connection: of a body that is not read there is no telling where the next request begins."""
     refusal = _REFUSALS[failure]
-    headers = dict(_COME_AGAIN) if refusal.status == 503 else {"Allow": "POST"} if refusal.status == 405 else None
+    headers = {**_SERVER, **_BESIDE.get(refusal.status, {})}
     response = web.Response(status=refusal.status, text=(words or refusal.text) + "\n", headers=headers)
     response.force_close()
     return response

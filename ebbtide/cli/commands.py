@@ -38,6 +38,12 @@ COMMANDS: Final = (
         "ebbtide.cli.reconciler",
     ),
     Command(
+        "webhook",
+        "serve admission",
+        "Keeps new pods out of blocked zones and pins load-data workers, as a mutating admission webhook over TLS.",
+        "ebbtide.cli.webhook",
+    ),
+    Command(
         "status",
         "show every zone of every node group",
         "Shows zones, signals and whether blocks hold, from the leader or, without one, from the cluster itself.",
