@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from reconciler.certificates import wiring as certificates
 from reconciler.engine.context import Context, Runnable
 from reconciler.readmission import wiring as readmission
 from reconciler.rebalance import wiring as rebalance
@@ -18,4 +17,7 @@ def _wanted(context: Context) -> Iterator[Runnable]:
         yield rebalance.build(context)
         yield readmission.build(context)
     if context.settings.certs.mode == "self-managed":
+        # cryptography takes 9 MB of memory: only who has certificates made here pays for it.
+        from reconciler.certificates import wiring as certificates  # noqa: PLC0415
+
         yield certificates.build(context)
