@@ -279,8 +279,11 @@ HAPPENINGS: Sequence[tuple[Happening, float]] = (
 )
 
 
-def happen(stage: Stage, rng: Random) -> str:
+SERVER_TROUBLE: frozenset[Happening] = frozenset((fault, watch_fault))
+
+
+def happen(stage: Stage, rng: Random, *, server_is_well: bool) -> str:
     """One of them, chosen by weight."""
-    happenings, weights = zip(*HAPPENINGS, strict=True)
-    (chosen,) = rng.choices(happenings, weights)
-    return str(chosen(stage, rng))
+    possible = [(what, weight) for what, weight in HAPPENINGS if not (server_is_well and what in SERVER_TROUBLE)]
+    (chosen,) = rng.choices([what for what, _ in possible], [weight for _, weight in possible])
+    return chosen(stage, rng)

@@ -9,10 +9,10 @@ from tests.simulation import notation
 from tests.simulation.events import QUIET_NAMESPACE, is_signalled
 from tests.simulation.oracle import cells, is_ignored, must_stay
 from tests.simulation.stage import NAMESPACE, Stage
-from tests.simulation.wiretap import EVENT_PATH, EVICTION_PATH, LEASE_PATH, NODE_PATH, Change, Request
+from tests.simulation.wiretap import EVENT_PATH, EVICTION_PATH, LEASE_PATH, NODE_PATH, POD_PATH, Change, Request
 
-# A fact that is older than this has reached every replica whose requests and watches work; seconds.
-SLACK = 10.0
+# A fact that is older than this has reached every replica whose watches work; seconds.
+SLACK = 0.1
 
 
 class Invariants:
@@ -54,6 +54,8 @@ class Invariants:
         elif request.matches("PATCH", NODE_PATH):
             if not isinstance(request.document, list):
                 self._say(f"{request.node} is written with something else than a JSON patch")
+        elif request.matches("DELETE", POD_PATH):
+            self._check_deletion(request)
         elif not request.matches("POST", EVENT_PATH):
             self._say(f"unexpected {request.method} {request.path}")
 
@@ -73,6 +75,19 @@ class Invariants:
         deadline = self._stage.settings.leader_election.renew_deadline
         if request.time >= self._renewed.get(request.who, float("-inf")) + deadline:
             self._say(f"{request.who} writes to {request.path} after its renew deadline")
+
+    def _check_deletion(self, request: Request) -> None:
+        """Only a pod that waits for a node, and that somebody makes anew, may be deleted."""
+        uid = request.document["preconditions"]["uid"]
+        pod = self._stage.storage.peek(PODS, request.path.split("/")[-1], request.path.split("/")[4])
+        if pod is None or pod.uid != uid:
+            return
+        owners = pod.body["metadata"].get("ownerReferences") or []
+        if not any(owner.get("controller") for owner in owners):
+            self._say(f"{pod.name} is deleted and nobody makes it anew")
+        bound_at = request.document["preconditions"].get("resourceVersion")
+        if pod.body["spec"].get("nodeName") and bound_at in (None, str(pod.version)):
+            self._say(f"{pod.name} is deleted on {pod.body['spec']['nodeName']}")
 
     # --- evictions ---------------------------------------------------------------------------------------------
 

@@ -41,7 +41,8 @@ _SOMEBODY = Write("somebody-else")
 
 def settings(election: dict[str, float] | None = None, **rebalance: Any) -> Settings:
     """The default configuration with some keys of `[leader-election]` and `[node-rebalance]` changed."""
-    sections = {"leader-election": election or {}, "node-rebalance": rebalance}
+    # Certificates are a story of their own.
+    sections = {"leader-election": election or {}, "node-rebalance": rebalance, "certs": {"mode": "files"}}
     return Settings.model_validate(
         {section: {key.replace("_", "-"): value for key, value in keys.items()} for section, keys in sections.items()}
     )

@@ -21,6 +21,7 @@ from ebbtide.sim.stored import Event, Object
 from ebbtide.sim.wire import FOR_EVER, Wire
 
 NODE_PATH = "/api/v1/nodes/*"
+POD_PATH = "/api/v1/namespaces/*/pods/*"
 EVICTION_PATH = "/api/v1/namespaces/*/pods/*/eviction"
 LEASE_PATH = "/apis/coordination.k8s.io/v1/namespaces/*"
 EVENT_PATH = "/apis/events.k8s.io/v1/namespaces/*"
