@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from ebbtide.clock import Clock
 from ebbtide.config.rebalance import NodeRebalance
@@ -84,7 +85,8 @@ class Rebalance:
         self._hands = hands
         self._cells = Cells(nodes)
         self._memory = Memory()
-        self._locks: dict[str, asyncio.Lock] = {}
+        # A lock is there as long as somebody holds it or waits for it: cells come and go.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.controller: Controller[Key] = Controller(
             "rebalance",
             self.reconcile,
@@ -94,6 +96,7 @@ class Rebalance:
             measure=report.measure,
         )
         report.depth_of(lambda: self.controller.queue.depth)
+        nodes.subscribe(self._end_signal)
         connect(nodes, self._keys, self.controller.queue)
 
     async def run(self) -> None:
@@ -242,11 +245,13 @@ class Rebalance:
         nodes = {facts.name for facts in (old, new) if facts is not None and self._is_signalled((facts,))}
         if new is not None and self._is_signalled((new,)):
             cells -= {new.cell}
+        return [*map(NodeKey, sorted(nodes)), *map(CellKey, sorted(cells))]
+
+    def _end_signal(self, old: NodeFacts | None, new: NodeFacts | None) -> None:
+        """At once, not at the next look: the pods of a node that takes its name over are in the same watch."""
         if old is not None and (new is None or new.uid != old.uid or not self._is_signalled((new,))):
-            # At once, not at the next look: the pods of a node that takes its name over are in the same watch.
             self._leave(old.name)
             self._report.signal_ended(old, gone=new is None)
-        return [*map(NodeKey, sorted(nodes)), *map(CellKey, sorted(cells))]
 
     def _is_signalled(self, nodes: Iterable[NodeFacts]) -> bool:
         key = self._rules.rebalance_signal_taint_key

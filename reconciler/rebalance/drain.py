@@ -18,7 +18,7 @@ from ebbtide.kube.resources import PODS
 from ebbtide.kube.store import Store
 from ebbtide.model import Cell, NodeFacts, PodFacts, pod_facts
 from reconciler.rebalance.answers import Answer, Result, read_answer
-from reconciler.rebalance.decide import Eviction, HeldBack
+from reconciler.rebalance.decide import Eviction
 from reconciler.rebalance.evictions import Attempt, Candidate, due, judge_pod
 from reconciler.rebalance.snapshot import PodSurroundings
 
@@ -70,30 +70,11 @@ class Drain:
         # Requests without an answer, by pod UID. They count until it is there, whatever the watch tells meanwhile.
         self._in_flight: dict[str, Candidate] = {}
         self._paused_until = 0.0
-        self._waiting: tuple[HeldBack, ...] = ()
         self._changed = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
         self._asking: set[asyncio.Task[None]] = set()
         self._ending = False
         surroundings.on_change(self._changed.set)
-
-    def empties(self, node: str) -> bool:
-        """Whether the node is being emptied."""
-        return node in self._nodes
-
-    @property
-    def waiting(self) -> tuple[HeldBack, ...]:
-        """The pods, of any node, that wait for another one to be gone."""
-        return self._waiting
-
-    def held_back(self, node: str) -> tuple[HeldBack, ...]:
-        """The pods of the node that stay, each with the reason."""
-        emptied = self._nodes.get(node)
-        if emptied is None:
-            return ()
-        around = self._surroundings.of(emptied.node, tuple(emptied.pods.values()))
-        judged = ((pod, judge_pod(pod, around, self._rules)) for pod in emptied.pods.values())
-        return tuple(HeldBack(f"evict pod {pod.key}", reason) for pod, reason in judged if reason)
 
     def empty(self, eviction: Eviction, cell: Cell) -> None:
         """Begins, or goes on, to evict the pods of a node. Only while `run` runs."""
@@ -171,7 +152,6 @@ class Drain:
         if not self._surroundings.known:
             return 1.0
         what = due(list(self._candidates()), self._attempts, self._leaving(), self._rules, monotonic)
-        self._waiting = what.held_back
         for candidate in what.now:
             self._in_flight[candidate.pod.uid] = candidate
             self._attempts[candidate.pod.uid] = replace(self._attempt(candidate.pod), in_flight=True)

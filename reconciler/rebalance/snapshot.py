@@ -106,7 +106,9 @@ class PodSurroundings:
         return all(store.synced for store in stores if store is not None)
 
     def of(self, node: NodeFacts, pods: tuple[PodFacts, ...]) -> Surroundings:
-        ignored = frozenset(namespace.name for namespace in self._namespaces.values() if namespace.ignored)
+        """Costs what these pods cost, however many namespaces there are."""
+        named = {pod.namespace: self._namespaces.get(pod.namespace) for pod in pods}
+        ignored = frozenset(name for name, facts in named.items() if facts is not None and facts.ignored)
         return Surroundings(node, ignored, self._behind_claims(pods))
 
     def _behind_claims(self, pods: tuple[PodFacts, ...]) -> Mapping[str, VolumeFacts]:
