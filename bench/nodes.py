@@ -1,6 +1,7 @@
 """Nodes as heavy as real ones: 15 KB, most of it the images that the kubelet lists (50 by default)."""
 
 import asyncio
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from zlib import crc32
@@ -8,14 +9,16 @@ from zlib import crc32
 from bench.bare import Bare
 from ebbtide import vocabulary
 from ebbtide.kube.resources import NODES
+from ebbtide.model import format_time
 from tests.controlplane.world import FOREIGN_TAINT, World
 
 Object = dict[str, Any]
 
 _IMAGES = 50
+_PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 _CREATED_AT_ONCE = 16
-# Five thousand of them become Ready in about a minute on two cores.
-_READY_WITHIN = 600.0
+# A thousand of them become Ready in about a minute on two cores.
+_READY_WITHIN = 300.0
 
 
 def node(name: str, labels: Mapping[str, str]) -> Object:
@@ -27,6 +30,13 @@ def node(name: str, labels: Mapping[str, str]) -> Object:
         "spec": {"providerID": f"aws:///eu-central-1a/i-{crc32(name.encode()):017x}", "taints": [FOREIGN_TAINT]},
         "status": {"images": [_image(number) for number in range(_IMAGES)]},
     }
+
+
+def ready(name: str, labels: Mapping[str, str]) -> Object:
+    """A node that is Ready without any kubelet; no control plane with controllers believes that for long."""
+    body = node(name, labels)
+    body["status"]["conditions"] = [_condition(kind, "False") for kind in _PRESSURES] + [_condition("Ready", "True")]
+    return body
 
 
 def cell(group: str, zone: str) -> dict[str, str]:
@@ -81,6 +91,12 @@ def _annotations() -> dict[str, str]:
         "node.alpha.kubernetes.io/ttl": "0",
         "volumes.kubernetes.io/controller-managed-attach-detach": "true",
     }
+
+
+def _condition(kind: str, status: str) -> Object:
+    moment = format_time(time.time() // 1)
+    words = {"reason": f"KubeletSays{kind}", "message": f"kubelet has looked at {kind} and says {status}"}
+    return {"type": kind, "status": status, "lastHeartbeatTime": moment, "lastTransitionTime": moment, **words}
 
 
 def _image(number: int) -> Object:

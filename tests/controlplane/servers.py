@@ -32,6 +32,8 @@ POD_NETWORK = "127.64.0.1/12"
 # The defaults (20/s) are for clusters that controllers share with users; tests wait for these controllers.
 _CLIENT_RATE = ["--kube-api-qps=500", "--kube-api-burst=1000"]
 UNCACHED = "daemonsets.apps"
+# etcd and the API server are started first.
+_STORAGE_AND_API = 2
 _STAGES = Path(__file__).parent / "stages"
 
 
@@ -62,6 +64,11 @@ class ControlPlane:
         while self._servers:
             self._servers.pop().stop()
         shutil.rmtree(self.folder / "etcd", ignore_errors=True)
+
+    def stop_controllers(self) -> None:
+        """Leaves etcd and the API server by themselves: nothing changes any more but by what clients ask for."""
+        while len(self._servers) > _STORAGE_AND_API:
+            self._servers.pop().stop()
 
     def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
         """One blocking request as admin. Raises urllib.error.HTTPError with the server's refusal."""
