@@ -1,0 +1,43 @@
+"""The page about running it names every permission that the reconciler may ask for, and no other."""
+
+import re
+from pathlib import Path
+
+from ebbtide.config import Settings
+from ebbtide.config.admission import Certs
+from ebbtide.config.rebalance import NodeRebalance
+from ebbtide.kube.permissions import Need
+from reconciler.needs import needs
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "running.md").read_text(encoding="utf-8")
+ROWS = re.findall(r"^\| ((?:[a-z]+(?:, )?)+) \| (`[^|]+) \| ([^|]+) \|", PAGE, flags=re.MULTILINE)
+WITH_EVERYTHING = Settings(node_rebalance=NodeRebalance(zonal_volume_policy="hold"), certs=Certs(mode="self-managed"))
+
+
+def resource(need: Need) -> str:
+    path = "/".join(part for part in (need.resource.plural, need.subresource) if part)
+    return f"{path}.{need.resource.group}" if need.resource.group else path
+
+
+def told(requirement: str = "") -> set[tuple[str, str]]:
+    return {
+        (verb, name)
+        for verbs, resources, needed in ROWS
+        if needed == requirement or not requirement
+        for verb in verbs.split(", ")
+        for name in re.findall(r"`([a-z0-9./]+)`", resources)
+    }
+
+
+def asked(settings: Settings) -> list[Need]:
+    return needs(settings, "ebbtide-system", dry_run=False)
+
+
+def test_every_permission_is_listed_and_no_other() -> None:
+    assert told() == {(need.verb, resource(need)) for need in asked(WITH_EVERYTHING)}
+
+
+def test_what_is_needed_is_told_from_what_is_not() -> None:
+    essential = {(need.verb, resource(need)) for need in asked(Settings(certs=Certs(mode="files"))) if need.essential}
+    assert told("yes") == essential
+    assert told("no").isdisjoint(essential)
