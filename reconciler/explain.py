@@ -24,6 +24,7 @@ from reconciler.explanation import (
     node_documents,
     of_cell,
     outside,
+    with_evictions,
 )
 from reconciler.inquiry import Inquiry
 from reconciler.near import missing, nearest
@@ -64,7 +65,8 @@ class Explainer:
             none = "; no node has the labels of a group and a zone" if not known else ""
             raise EbbtideError(f"{missing('node in zone', str(cell), known)}{none}")
         now = self._clock.now()
-        return of_cell(f"zone {cell}", group, decide(group, cell, None, self._rules, now), self._rules, now)
+        plan = decide(group, cell, None, self._rules, now)
+        return with_evictions(of_cell(f"zone {cell}", group, plan, self._rules, now), group, plan, self._rules, now)
 
     async def node(self, name: str) -> Explanation:
         """A node and its zone. Raises EbbtideError if there is no such node."""

@@ -1,12 +1,12 @@
 """What an explanation consists of, and how a decision about a zone becomes one."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import NodeFacts
-from reconciler.rebalance.decide import EVICT_REGARDLESS_AFTER, Change, GroupFacts, HeldBack, Plan
+from reconciler.rebalance.decide import EVICT_REGARDLESS_AFTER, Change, GroupFacts, HeldBack, Plan, evictions
 from reconciler.rebalance.describe import inferred, node_document, signal_document, zone_document
 from reconciler.rebalance.report import CellStatus
 from reconciler.rebalance.stories import advice
@@ -95,6 +95,25 @@ def rule_facts(rules: NodeRebalance) -> Facts:
         "maxEvictionsInFlight": rules.max_evictions_in_flight,
         "zonalVolumePolicy": rules.zonal_volume_policy,
     }
+
+
+def with_evictions(found: Explanation, group: GroupFacts, plan: Plan, rules: NodeRebalance, now: float) -> Explanation:
+    """The explanation of a zone with what becomes of the pods of each of its signalled nodes."""
+    nodes = {signal.node.name: signal.node for signal in plan.signals}
+    each = {
+        name: replace(plan, evict=evict, held_back=held)
+        for name, (evict, held) in evictions(group, plan.cell, rules, now).items()
+    }
+    told = [
+        {"node": name, "evict": rules.run and one.evict is not None, "reason": eviction_words(nodes[name], one)}
+        for name, one in each.items()
+    ]
+    return replace(
+        found,
+        evict=any(one["evict"] for one in told),
+        held_back=(*found.held_back, *(held for one in each.values() for held in one.held_back)),
+        facts={**found.facts, "evictions": told},
+    )
 
 
 def eviction_words(node: NodeFacts, plan: Plan) -> str:

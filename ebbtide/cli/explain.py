@@ -2,7 +2,7 @@
 
 import os
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -24,6 +24,8 @@ Line = tuple[str, str]
 
 # The nodes of a zone may be thousands; the JSON form has all of them.
 _MOST_NODES: Final = 20
+# A node has up to 110 pods by default, and they may all be held by one budget.
+_MOST_HELD: Final = 20
 _CLOCKS: Final = {
     "taint-value": "the value of its taint",
     "time-added": "the timeAdded of its taint",
@@ -88,7 +90,7 @@ def _lines(explanation: Explanation) -> Iterator[Line]:
     if facts.get("advice"):
         yield "what to do", facts["advice"]
     yield from _to_do(explanation)
-    for signal in facts.get("signals", ()):
+    for signal in facts.get("signals", ())[:_MOST_NODES]:
         source = _CLOCKS.get(signal["source"], signal["source"])
         yield "signal", f"of node {signal['node']}, {duration(signal['ageSeconds'])} old, read from {source}"
     yield from _of_waiting(facts)
@@ -104,17 +106,26 @@ def _to_do(explanation: Explanation) -> Iterator[Line]:
     for what, names in (("to taint", explanation.taint), ("to untaint", explanation.untaint)):
         if names:
             yield what, _listed(names)
-    if explanation.facts.get("eviction"):
-        yield "eviction", explanation.facts["eviction"]
-    going = [pod["pod"] for pod in explanation.facts.get("pods", ()) if pod["evict"]]
-    if going:
-        yield "to evict", _listed(going)
+    yield from _evictions(explanation.facts)
     if explanation.facts.get("wouldStay") and not explanation.evict:
         yield "in any case", f"it would not be evicted: {explanation.facts['wouldStay']}"
     if explanation.readmit:
         yield "to do", "it is deleted, so that its controller makes it anew and it is admitted with the zones of now"
-    for held in explanation.held_back:
+    for held in explanation.held_back[:_MOST_HELD]:
         yield "held back", f"{held.what}: {held.reason}"
+    if len(explanation.held_back) > _MOST_HELD:
+        yield "held back", f"and {len(explanation.held_back) - _MOST_HELD} more; --output json has all of them"
+
+
+def _evictions(facts: Any) -> Iterator[Line]:
+    if facts.get("eviction"):
+        yield "eviction", facts["eviction"]
+    for node in facts.get("evictions", ())[:_MOST_NODES]:
+        if node["evict"]:
+            yield "eviction", f"of node {node['node']}: {node['reason']}"
+    going = [pod["pod"] for pod in facts.get("pods", ()) if pod["evict"]]
+    if going:
+        yield "to evict", _listed(going)
 
 
 def _of_waiting(facts: Any) -> Iterator[Line]:
@@ -162,8 +173,10 @@ def _indented(what: RenderableType) -> Padding:
     return Padding(what, (0, 0, 0, 2))
 
 
-def _listed(names: Any) -> str:
-    return ", ".join(names)
+def _listed(names: Iterable[str]) -> str:
+    known = list(names)
+    more = f" and {len(known) - _MOST_NODES} more" if len(known) > _MOST_NODES else ""
+    return ", ".join(known[:_MOST_NODES]) + more
 
 
 def _cell(text: str) -> Cell:

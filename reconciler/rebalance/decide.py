@@ -138,7 +138,8 @@ def decide(group: GroupFacts, cell: Cell, node_name: str | None, rules: NodeReba
     signals = signals_of(facts, rules, now)
     verdict = _limited(group, facts, rules, now)
     writes, held_writes, wait_for_write = _writes(facts, verdict, rules, now)
-    evict, held_eviction, wait_for_eviction = _eviction(facts, verdict, node_name, rules, now)
+    looked_at = next((signal for signal in signals if signal.node.name == node_name), None)
+    evict, held_eviction, wait_for_eviction = _eviction(facts, verdict, looked_at, now)
     return Plan(
         cell=cell,
         wish=verdict.wish,
@@ -149,6 +150,15 @@ def decide(group: GroupFacts, cell: Cell, node_name: str | None, rules: NodeReba
         held_back=(*held_writes, *held_eviction),
         look_again_in=soonest((verdict.look_again_in, wait_for_write, wait_for_eviction)),
     )
+
+
+def evictions(
+    group: GroupFacts, cell: Cell, rules: NodeRebalance, now: float
+) -> dict[str, tuple[Eviction | None, tuple[HeldBack, ...]]]:
+    """By signalled node of the cell, oldest signal first: what `decide` says of its pods when it is looked at."""
+    facts = group.cells[cell.zone]
+    verdict = _limited(group, facts, rules, now)
+    return {signal.node.name: _eviction(facts, verdict, signal, now)[:2] for signal in signals_of(facts, rules, now)}
 
 
 def signals_of(facts: CellFacts, rules: NodeRebalance, now: float) -> tuple[Signal, ...]:
@@ -279,13 +289,15 @@ def _first_seen_change(node: NodeFacts, signal: Signal | None, rules: NodeRebala
 
 
 def _eviction(
-    facts: CellFacts, verdict: _Verdict, node_name: str | None, rules: NodeRebalance, now: float
+    facts: CellFacts, verdict: _Verdict, signal: Signal | None, now: float
 ) -> tuple[Eviction | None, tuple[HeldBack, ...], float | None]:
-    """Whether the pods of the node looked at go, if not why, and when that may change by itself."""
-    signal = next((s for s in signals_of(facts, rules, now) if s.node.name == node_name), None)
+    """Whether the pods of the node looked at go, if not why, and when that may change by itself.
+
+    `signal` is that node's, None without one.
+    """
     if signal is None:
         return None, (), None
-    what = f"evict the pods of node {node_name}"
+    what = f"evict the pods of node {signal.node.name}"
     if not verdict.evicts:
         return None, (HeldBack(what, verdict.reason),), None
     leaving = _seconds_left_to_autoscaler(signal.node, now)

@@ -113,6 +113,20 @@ ZONES = [
         facts={"lookAgainInSeconds": 200.001},
     ),
     Case("two signals", "a1 S, a2 S, a3", zone("a"), "partial", ("2 nodes",), plan={"taint": ["a1", "a2", "a3"]}),
+    Case(
+        "two signals, one of a node that the autoscaler removes",
+        "a1 S(20s) P, a2 S(10s) P T",
+        zone("a"),
+        "blocked",
+        held=("evict the pods of node a2: Cluster Autoscaler is removing the node",),
+        plan={"evict": True},
+        facts={
+            "evictions": [
+                {"node": "a1", "evict": True, "reason": "its pods are evicted"},
+                {"node": "a2", "evict": False, "reason": "its pods stay: Cluster Autoscaler is removing the node"},
+            ]
+        },
+    ),
     Case("a block that holds", "a1 S(400s) P, a2 P", zone("a"), "blocked", ("older than 300 s",), plan={"taint": []}),
     Case("all cordoned", "a1 S(400s) P C, a2 P C", zone("a"), "ineffective", ("older than 300 s",)),
     Case("a taint that is left", "a1 P, a2", zone("a"), "open", plan={"untaint": ["a1"]}),

@@ -75,6 +75,14 @@ def test_of_thousands_of_nodes_the_ones_that_matter_are_shown() -> None:
     assert shown[-1].strip() == "… and 982 more nodes; --output json has all of them"
 
 
+def test_long_lists_are_counted_to_their_end() -> None:
+    """A zone of thousands of nodes, of which each is to be tainted, is no screen full of names."""
+    said = words(of_zone(*(node(f"a{number:04}", signal=400) for number in range(1000))), 1000)
+    (line,) = (line for line in said.splitlines() if "to taint" in line)
+    assert line.endswith("a0019 and 980 more")
+    assert len(said.splitlines()) < 50
+
+
 def test_nothing_from_the_cluster_steers_the_terminal() -> None:
     evil = Explanation("pod [red]x", "waiting", "\x1b[2J", {"scheduler": "[/]\x07"}, held_back=(HeldBack("a", "\x9b"),))
     said = words(evil)

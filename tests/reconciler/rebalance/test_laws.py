@@ -15,6 +15,7 @@ from reconciler.rebalance.decide import (
     Plan,
     Wish,
     decide,
+    evictions,
     is_prevented,
     signals_of,
 )
@@ -257,3 +258,16 @@ def test_every_timer_lies_ahead(group: GroupFacts, rules: NodeRebalance) -> None
     """A look that asks for another one at once would never rest."""
     for _, plan in _plans(group, rules):
         assert plan.look_again_in is None or plan.look_again_in > 0
+
+
+@given(groups(), RULES)
+def test_all_evictions_of_a_cell_are_those_of_its_nodes_looked_at_one_by_one(
+    group: GroupFacts, rules: NodeRebalance
+) -> None:
+    """An explanation of a zone tells of them together."""
+    for facts in group.cells.values():
+        plans = {node.name: decide(group, facts.cell, node.name, rules, NOW) for node in facts.nodes}
+        for name, (evict, held) in evictions(group, facts.cell, rules, NOW).items():
+            assert evict == plans[name].evict
+            assert set(held) <= set(plans[name].held_back)
+        assert {s.node.name for s in signals_of(facts, rules, NOW)} == set(evictions(group, facts.cell, rules, NOW))
