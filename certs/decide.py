@@ -112,11 +112,16 @@ def _anew(facts: Facts, holding: Holding, why: str, now: float) -> Decision:
     return Decision(Step.RECOVER, why, kept=kept)
 
 
-def _serving(facts: Facts, holding: Holding, now: float) -> Iterable[Certificate]:
+def _serving(facts: Facts, holding: Holding, now: float) -> list[Certificate]:
     """Those CAs whose leaves are served: the replicas know, else it is the one that stands first."""
-    candidates = tuple(dict.fromkeys(each for each in _candidates(facts, holding) if _is_ours(each, now)))
+    known = _known(facts, holding, now)
     named = {replica.issuer for replica in facts.replicas}
-    return [each for each in candidates if each.short in named] or candidates[:1]
+    return [each for each in known if each.short in named] or known[:1]
+
+
+def _known(facts: Facts, holding: Holding, now: float) -> list[Certificate]:
+    """Every valid CA of ours but the next, from the Secret as far as it can be read, and from the caBundles."""
+    return list(dict.fromkeys(each for each in _candidates(facts, holding) if _is_ours(each, now)))
 
 
 def _candidates(facts: Facts, holding: Holding) -> Iterator[Certificate]:
@@ -152,8 +157,8 @@ def _recovering(holding: Holding, now: float) -> bool:
 def _mended(facts: Facts, holding: Holding, spec: Spec, now: float) -> Decision | None:
     """What to do about a part that is broken while the CA is sound."""
     if isinstance(holding.old, Fault):
-        known = (each for each in _serving(facts, holding, now) if each != _certificate(holding.signer))
-        return Decision(Step.REPAIR, str(holding.old), kept=tuple(known))
+        before = [each for each in _known(facts, holding, now) if each != _certificate(holding.signer)]
+        return Decision(Step.REPAIR, str(holding.old), kept=tuple(before[:1]))
     if holding.next is not None and (fault := _authority_fault(holding.next, "the next CA", now)):
         return Decision(Step.REPAIR, f"no leaf can be issued by the next CA: {fault}", kept=holding.old)
     if fault := _leaf_fault(holding, spec, now):
