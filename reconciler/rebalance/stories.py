@@ -44,8 +44,8 @@ def changed(plan: Plan, verdict: Verdict, before: State | None, rules: NodeRebal
             note = f"{where} is blocked, but no node of it is schedulable any more. {advice(verdict.state)}"
             return Story("Normal", "ZoneBlockCached", "Taint", note)
         case State.PARTIAL:
-            note = f"{where} is to be blocked ({plan.reason}), but the autoscaler may still grow it: {verdict.reason}."
-            return Story("Warning", "ZoneBlockPartial", "Taint", note)
+            leak = f"{where} is to be blocked ({plan.reason}), but the autoscaler may still grow it: {verdict.reason}."
+            return Story("Warning", "ZoneBlockPartial", "Taint", f"{leak} {advice(verdict.state)}")
         case State.INEFFECTIVE:
             note = (
                 f"{where} is tainted, but the Cluster Autoscaler does not see it: no node of the zone is schedulable "
@@ -67,6 +67,11 @@ def _opened(plan: Plan, before: State | None) -> Story | None:
 def advice(state: State) -> str:
     """What a state means for the operator, what still holds, and what to do; "" where nothing needs to be done."""
     match state:
+        case State.PARTIAL:
+            return (
+                "This passes while a reconciler leads: clean nodes are tainted within seconds, nodes that are being "
+                "deleted go. Where it lasts, the events of these nodes and the reconciler's log say why."
+            )
         case State.CACHED:
             return (
                 "The block holds only as long as the Cluster Autoscaler is not restarted. Leave one node of the zone "
@@ -97,7 +102,7 @@ def none_open(group: str, zones: Iterable[str]) -> Story:
     """Every zone of a node group that has nodes is to be blocked."""
     note = (
         f"Every zone of node group {group} that has nodes is blocked: {_listed(zones)}. Pods that are evicted or "
-        "created now find no node of the group until a signal goes away. Add nodes of the group in another zone, or "
+        "created now find no node of the group until a block ends. Add nodes of the group in another zone, or "
         "let min-open-zones = 1 keep one zone open."
     )
     return Story("Warning", "AllZonesBlocked", "Taint", note)
