@@ -82,6 +82,7 @@ class Act:
         self._nodes = nodes
         self._rules = rules
         self._clock = clock
+        self._free = asyncio.Semaphore(MOST_WRITES_AT_ONCE)
 
     async def write(self, plan: Plan) -> Outcome:
         """Writes the signal nodes, whose state is the evidence, and only if that held all the others.
@@ -96,10 +97,8 @@ class Act:
         return _sum((evidence, await self._wave(rest)))
 
     async def _wave(self, writes: Sequence[NodeWrite]) -> Outcome:
-        free = asyncio.Semaphore(MOST_WRITES_AT_ONCE)
-
         async def bounded(write: NodeWrite) -> Outcome:
-            async with free:
+            async with self._free:
                 return await self._one(write)
 
         try:

@@ -36,13 +36,13 @@ class Emptied:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One eviction and its answer, for the report."""
+    """One eviction and its answer, for the report; `still_meant` unless the node has been left meanwhile."""
 
     node: NodeFacts
     cell: Cell
-    since: float
     pod: PodFacts
     answer: Answer
+    still_meant: bool = True
 
 
 class Drain:
@@ -104,6 +104,7 @@ class Drain:
         self._ending = False
         try:
             async with asyncio.TaskGroup() as self._tasks:
+                await self._surroundings.wait_known()
                 while True:
                     self._changed.clear()
                     next_in = self._send_due(self._tasks)
@@ -149,13 +150,12 @@ class Drain:
             return None
         if self._paused_until > monotonic:
             return self._paused_until - monotonic
-        if not self._surroundings.known:
-            return 1.0
         what = due(list(self._candidates()), self._attempts, self._leaving(), self._rules, monotonic)
         for candidate in what.now:
             self._in_flight[candidate.pod.uid] = candidate
             self._attempts[candidate.pod.uid] = replace(self._attempt(candidate.pod), in_flight=True)
-            asking = tasks.create_task(self._ask(candidate), name=f"evict {candidate.pod.key}")
+            node = self._nodes[candidate.pod.node].node
+            asking = tasks.create_task(self._ask(candidate, node), name=f"evict {candidate.pod.key}")
             self._asking.add(asking)
             asking.add_done_callback(self._asking.discard)
         return what.next_in
@@ -184,7 +184,7 @@ class Drain:
     def _attempt(self, pod: PodFacts) -> Attempt:
         return self._attempts.get(pod.uid, Attempt())
 
-    async def _ask(self, candidate: Candidate) -> None:
+    async def _ask(self, candidate: Candidate, node: NodeFacts) -> None:
         pod = candidate.pod
         failure: KubeError | None = None
         try:
@@ -194,6 +194,9 @@ class Drain:
         attempt = self._attempt(pod)
         answer = read_answer(failure, attempt.failures, self._rules)
         self._note(candidate, attempt, answer)
+        emptied = self._nodes.get(node.name)
+        meant = emptied is not None and emptied.node.uid == node.uid
+        self._told(Asked(node, candidate.cell, pod, answer, still_meant=meant))
 
     def _note(self, candidate: Candidate, attempt: Attempt, answer: Answer) -> None:
         monotonic = asyncio.get_running_loop().time()
@@ -211,6 +214,4 @@ class Drain:
                 retry_at=monotonic + answer.retry_in,
                 accepted=answer.result is Result.ACCEPTED,
             )
-        if emptied is not None:
-            self._told(Asked(emptied.node, candidate.cell, candidate.signal_since, candidate.pod, answer))
         self._changed.set()

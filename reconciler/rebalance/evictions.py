@@ -5,13 +5,13 @@ everything that is known about earlier attempts. Durations in seconds, instants 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import Cell, NodeFacts, PodFacts, Taint, VolumeFacts
 from ebbtide.vocabulary import BLOCK_ANNOTATION, BLOCK_IGNORE, PREVENT_TAINT_EFFECT
-from reconciler.rebalance.decide import HeldBack, soonest
+from reconciler.rebalance.decide import soonest
 
 # Measured: an eviction waits about 100 ms inside the API server, and pods under one budget are serialised there with
 # retries of half a second. 32 wide asks 320 a second; more than 8 under one budget only raises the tail (3 s and up).
@@ -56,10 +56,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What to ask for now, what waits for a free place, and in how many seconds the next retry is due."""
+    """What to ask for now, and in how many seconds the next retry is due."""
 
     now: tuple[Candidate, ...]
-    held_back: tuple[HeldBack, ...]
     next_in: float | None
 
 
@@ -133,8 +132,8 @@ def due(
     if in_flight or not all(candidate.own for candidate in ripe):
         # Once this process's own pod has gone, the answers to the others would find nobody.
         ripe = [candidate for candidate in ripe if not candidate.own]
-    chosen, held = _Places(attempts, leaving, rules).take(ripe, in_flight)
-    return Due(tuple(chosen), tuple(held), later)
+    places = _Places(leaving, in_flight, rules.max_evictions_in_flight)
+    return Due(tuple(candidate for candidate in ripe if places.take(candidate)), later)
 
 
 def _first_and_again(ripe: Sequence[Candidate], attempts: Mapping[str, Attempt]) -> list[Candidate]:
@@ -146,27 +145,24 @@ def _first_and_again(ripe: Sequence[Candidate], attempts: Mapping[str, Attempt])
 class _Places:
     """The free places for requests: in all, per namespace, and per node group."""
 
-    def __init__(self, attempts: Mapping[str, Attempt], leaving: Mapping[str, int], rules: NodeRebalance) -> None:
-        self._attempts = attempts
+    def __init__(self, leaving: Mapping[str, int], in_flight: Iterable[Candidate], group_limit: int) -> None:
         self._groups = Counter(dict(leaving))
         self._namespaces: Counter[str] = Counter()
         self._all = 0
-        self._limit = rules.max_evictions_in_flight
-
-    def take(
-        self, ripe: Sequence[Candidate], in_flight: Collection[Candidate]
-    ) -> tuple[list[Candidate], list[HeldBack]]:
-        chosen: list[Candidate] = []
-        held: list[HeldBack] = []
+        self._group_limit = group_limit
         for candidate in in_flight:
             self._count(candidate)
-        for candidate in ripe:
-            if self._limit and self._groups[candidate.cell.group] >= self._limit:
-                held.append(HeldBack(f"evict pod {candidate.pod.key}", f"max-evictions-in-flight = {self._limit}"))
-            elif self._all < MOST_AT_ONCE and self._namespaces[candidate.pod.namespace] < MOST_AT_ONCE_PER_NAMESPACE:
-                self._count(candidate)
-                chosen.append(candidate)
-        return chosen, held
+
+    def take(self, candidate: Candidate) -> bool:
+        """Takes a place for the candidate, if there is one."""
+        free = (
+            self._all < MOST_AT_ONCE
+            and self._namespaces[candidate.pod.namespace] < MOST_AT_ONCE_PER_NAMESPACE
+            and not (self._group_limit and self._groups[candidate.cell.group] >= self._group_limit)
+        )
+        if free:
+            self._count(candidate)
+        return free
 
     def _count(self, candidate: Candidate) -> None:
         self._all += 1

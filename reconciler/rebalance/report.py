@@ -20,7 +20,7 @@ from reconciler.engine.events import Event, Recorder, Regarding
 from reconciler.rebalance import stories
 from reconciler.rebalance.act import Outcome
 from reconciler.rebalance.answers import Result
-from reconciler.rebalance.decide import CellFacts, Plan
+from reconciler.rebalance.decide import CellFacts, Change, Plan
 from reconciler.rebalance.drain import Asked
 from reconciler.rebalance.memory import Fight
 from reconciler.rebalance.signal import Signal
@@ -61,6 +61,7 @@ class Report:
         self._rules = rules
         self._recorder = recorder
         self._cells: dict[Cell, CellStatus] = {}
+        # UIDs of nodes counted for their present signal; outlives a term, since the signal does.
         self._counted: set[str] = set()
         self._without_open_zone: set[str] = set()
         registry.register(_CellFigures(self._cells, clock))
@@ -170,11 +171,12 @@ class Report:
             self._emit(about, story)
 
     def _log_writes(self, look: Look) -> None:
+        written = look.plan.writes if look.dry_run else look.outcome.written
         log.info(
-            "would write taints" if look.dry_run else "taints written",
+            "would write nodes" if look.dry_run else "nodes written",
             zone=str(look.plan.cell),
-            taint=look.plan.taint,
-            untaint=look.plan.untaint,
+            taint=[write.node.name for write in written if write.prevent is Change.SET],
+            untaint=[write.node.name for write in written if write.prevent is Change.REMOVE],
             evict=look.plan.evict.node.name if look.plan.evict else None,
             refused=look.outcome.refused,
             failed=[f"{name}: {error}" for name, error in look.outcome.failed],
@@ -188,7 +190,8 @@ class Report:
         cell, result, pod = asked.cell, asked.answer.result, asked.pod
         self._evictions.labels(cell.group, cell.zone, result).inc()
         log.info("eviction", pod=pod.key, node=asked.node.name, result=result, answer=asked.answer.words)
-        if result is Result.ACCEPTED and asked.node.uid not in self._counted:
+        # A node whose signal has ended meanwhile is counted no more: its series may be gone for good.
+        if result is Result.ACCEPTED and asked.still_meant and asked.node.uid not in self._counted:
             self._counted.add(asked.node.uid)
             self._evicted.labels(asked.node.name, cell.group, cell.zone).inc()
             self._emit(asked.node, stories.evicting(asked.node))

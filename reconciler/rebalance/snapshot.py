@@ -99,11 +99,11 @@ class PodSurroundings:
             if store is not None:
                 store.subscribe(lambda _old, _new: handler())
 
-    @property
-    def known(self) -> bool:
-        """Whether everything that decides about pods has been read once."""
-        stores = (self._namespaces, self._claims, self._volumes)
-        return all(store.synced for store in stores if store is not None)
+    async def wait_known(self) -> None:
+        """Returns when everything that decides about pods has been read once."""
+        for store in (self._namespaces, self._claims, self._volumes):
+            if store is not None:
+                await store.wait_synced()
 
     def of(self, node: NodeFacts, pods: tuple[PodFacts, ...]) -> Surroundings:
         """Costs what these pods cost, however many namespaces there are."""

@@ -369,16 +369,6 @@ def test_each_group_has_its_own_limit() -> None:
     assert _asked(*pods, leaving={"g": 2, "x": 9}, max_evictions_in_flight=2) == ["h0", "h1"]
 
 
-def test_pods_that_wait_for_a_place_are_listed_with_the_limit() -> None:
-    """So that a slow drain explains itself."""
-    pods = [candidate(pod(f"p{n}")) for n in range(3)]
-    held = due(pods, {}, {}, rules(max_evictions_in_flight=1), 0.0).held_back
-    assert [(each.what, each.reason) for each in held] == [
-        ("evict pod default/p1", "max-evictions-in-flight = 1"),
-        ("evict pod default/p2", "max-evictions-in-flight = 1"),
-    ]
-
-
 # --- laws -------------------------------------------------------------------------------------------------------
 
 

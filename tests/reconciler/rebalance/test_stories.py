@@ -13,7 +13,7 @@ from reconciler.rebalance.decide import Wish
 from reconciler.rebalance.drain import Asked
 from reconciler.rebalance.stories import Story
 from reconciler.rebalance.verdict import State, Verdict
-from tests.reconciler.rebalance.builders import DEFAULTS, NOW, node, plan, pod, rules
+from tests.reconciler.rebalance.builders import DEFAULTS, node, plan, pod, rules
 
 # events.k8s.io/v1: a note has at most 1 kB; the recorder cuts at 1000 characters.
 LONGEST = 1000
@@ -25,7 +25,7 @@ def changed(state: State, before: State | None = None, wish: Wish = Wish.BLOCK) 
 
 
 def asked(result: Result, words: str = WORDS, name: str = "p1", on: str = "a1") -> Asked:
-    return Asked(node(on, signal=10), Cell("g", "a"), NOW, pod(name), Answer(result, 60, words=words))
+    return Asked(node(on, signal=10), Cell("g", "a"), pod(name), Answer(result, 60, words=words))
 
 
 @dataclass(frozen=True)
