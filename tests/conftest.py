@@ -4,14 +4,22 @@ The control plane is started once per session, when the first test asks for it. 
 progress on the terminal. A machine that cannot build or start it fails those tests; nothing is skipped.
 """
 
+import os
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.controlplane.build import binaries
 from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.servers import ControlPlane
 from tests.controlplane.world import World, world
+
+
+# Laws take the time they need: a busy machine is no counter-example. Whether a change lands does not depend on luck;
+# at a desk every run looks at other examples.
+settings.register_profile("ebbtide", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("ebbtide")
 
 
 @pytest.fixture(scope="session")
