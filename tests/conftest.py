@@ -15,7 +15,6 @@ from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.servers import ControlPlane
 from tests.controlplane.world import World, world
 
-
 # Laws take the time they need: a busy machine is no counter-example. Whether a change lands does not depend on luck;
 # at a desk every run looks at other examples.
 settings.register_profile("ebbtide", deadline=None, derandomize=bool(os.environ.get("CI")))
