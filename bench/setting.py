@@ -101,6 +101,9 @@ async def running(*command: str, python: str = sys.executable, **environ: str) -
     reading = asyncio.ensure_future(process.read())
     try:
         yield process
+        assert started.returncode in (None, 0), f"{' '.join(command[:2])} has ended:\n" + "\n".join(process.log)
+    except FileNotFoundError as error:  # from /proc
+        raise AssertionError(f"{' '.join(command[:2])} has ended:\n" + "\n".join(process.log)) from error
     finally:
         process.kill()
         await started.wait()
