@@ -28,6 +28,8 @@ from reconciler.rebalance.verdict import Verdict, judge, judge_empty
 
 # Looks mostly wait for the API server; more of them let many cells be written at the same time.
 WORKERS = 32
+# What rounding leaves of a wait would ring before the clock has moved, and find nothing to do again and again.
+SHORTEST_WAIT = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +215,8 @@ class Rebalance:
 
     def _when_again(self, key: Key, plan: Plan, outcome: Outcome, verdict: Verdict) -> Again | None:
         """When to look again by itself; a failure is raised, so that the queue's back-off decides, but not later."""
-        after = soonest((plan.look_again_in, verdict.look_again_in))
+        soon = soonest((plan.look_again_in, verdict.look_again_in))
+        after = None if soon is None else max(soon, SHORTEST_WAIT)
         if outcome.complete:
             return None if after is None else Again(after)
         if after is not None:
