@@ -138,7 +138,8 @@ class Drain:
 
     async def _something_changed(self, next_in: float | None) -> None:
         try:
-            async with asyncio.timeout(next_in):
+            # Never for what rounding leaves of a pause: it would ring before the clock has moved.
+            async with asyncio.timeout(None if next_in is None else max(next_in, 0.001)):
                 await self._changed.wait()
         except TimeoutError:
             return
