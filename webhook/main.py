@@ -211,7 +211,7 @@ class Webhook:
         rules, admission = self._settings.webhook, self._admission()
         server = Serving(admission, self._ports.admission, rules.keep_alive)
         async with asyncio.TaskGroup() as group:
-            beside = [group.create_task(server.watch_over()), group.create_task(self._present(server))]
+            beside = [group.create_task(server.accept()), group.create_task(self._present(server))]
             await self._stopping.wait()
             admission.drain()
             log.info("draining", seconds=rules.drain)
@@ -220,7 +220,6 @@ class Webhook:
             await asyncio.sleep(_LAST_CALLS)
             for task in beside:
                 task.cancel()
-            server.refuse()
             await server.close(_LAST_ANSWERS)
 
     async def _present(self, server: Serving) -> None:
@@ -231,7 +230,7 @@ class Webhook:
             except ssl.SSLError as error:
                 log.error("certificate cannot be served", problem=str(error.reason))
                 continue
-            await server.present(context)
+            server.present(context)
             self._witness.tell(served.mark)
             self._readiness.look_soon()
 

@@ -26,7 +26,7 @@ from webhook.tls import client_context
 log = structlog.stdlib.get_logger(__name__)
 
 _LOOK_EVERY: Final = 2.0
-_LOOK_WHILE_NOT_READY: Final = 0.25
+_LOOK_WHILE_NOT_READY: Final = 0.5
 _WITHIN: Final = 5.0
 
 

@@ -1,7 +1,7 @@
 """The port of the webhook: connections over TLS, with whatever pair is current, until the last answer is out.
 
-A new pair takes a new listener on the same socket: connections that are open go on, those that wait are not lost, and
-none is made with a context that changes under it.
+Connections are accepted here and not by the loop's own server, which is bound to one context for life: this way a
+new pair counts from the next handshake on, connections that are open go on, and none is lost between two listeners.
 """
 
 import asyncio
@@ -24,21 +24,25 @@ _LOOK_EVERY: Final = 0.5
 _LINGERING: Final = 5.0
 _HANDSHAKE_WITHIN: Final = 10.0
 _GOODBYE_WITHIN: Final = 5.0
+# No connection can be accepted while there are no file descriptors, say; asyncio's own servers wait as long.
+_AFTER_FAILURE: Final = 1.0
 
 
 class Connection(web.RequestHandler):
     """One connection, which knows since when a request has been coming in."""
 
-    __slots__ = ("coming_since", "too_slow")
+    __slots__ = ("_watched_by", "coming_since", "too_slow")
 
-    def __init__(self, manager: web.Server, *, loop: asyncio.AbstractEventLoop, **options: Any) -> None:
+    def __init__(self, manager: "Connections", *, loop: asyncio.AbstractEventLoop, **options: Any) -> None:
         super().__init__(manager, loop=loop, **options)
+        self._watched_by = manager
         self.coming_since: float | None = None
         self.too_slow = False
 
     def data_received(self, data: bytes) -> None:
         if self.coming_since is None:
             self.coming_since = self._loop.time()
+            self._watched_by.watch()
         super().data_received(data)
 
     def end_slow(self) -> None:
@@ -68,6 +72,7 @@ class Connections(web.Server):
         super().__init__(handler)
         self._loop = asyncio.get_running_loop()
         self._keep_alive = keep_alive
+        self._look: asyncio.TimerHandle | None = None
 
     def __call__(self) -> Connection:
         return Connection(
@@ -80,22 +85,27 @@ class Connections(web.Server):
             logger=log,
         )
 
-    def close_slow(self, now: float) -> int:
-        """Closes what takes too long over a request; returns how many."""
-        slow = [each for each in self.connections if isinstance(each, Connection) and _is_slow(each, now)]
-        for connection in slow:
-            connection.end_slow()
-        return len(slow)
+    def watch(self) -> None:
+        """A request is coming in somewhere: looks after it, as long as there is one."""
+        if self._look is None:
+            self._look = self._loop.call_later(_LOOK_EVERY, self._end_slow)
+
+    def _end_slow(self) -> None:
+        self._look = None
+        now, slow = self._loop.time(), 0
+        for connection in self.connections:
+            if isinstance(connection, Connection) and connection.coming_since is not None:
+                self.watch()
+                if now - connection.coming_since > REQUEST_WITHIN - 2 * _LOOK_EVERY:
+                    connection.end_slow()
+                    slow += 1
+        if slow:
+            log.info("slow requests ended", connections=slow)
 
     def close_idle(self) -> None:
         """Closes what has no request under way, and the others after their answer."""
         for connection in self.connections:
             connection.close()
-
-
-def _is_slow(connection: Connection, now: float) -> bool:
-    since = connection.coming_since
-    return since is not None and now - since > REQUEST_WITHIN - 2 * _LOOK_EVERY
 
 
 class Serving:
@@ -104,37 +114,44 @@ class Serving:
     def __init__(self, handler: Handler, listening: socket.socket, keep_alive: float) -> None:
         self._connections = Connections(handler, keep_alive)
         self._socket = listening
-        self._listener: asyncio.Server | None = None
+        self._socket.setblocking(False)
+        self._context: ssl.SSLContext | None = None
+        self._presented = asyncio.Event()
 
-    async def present(self, context: ssl.SSLContext) -> None:
+    def present(self, context: ssl.SSLContext) -> None:
         """From now on handshakes are made with this context."""
-        before = self._listener
-        self._listener = await asyncio.get_running_loop().create_server(
-            self._connections,
-            sock=self._socket.dup(),
-            ssl=context,
-            ssl_handshake_timeout=_HANDSHAKE_WITHIN,
-            ssl_shutdown_timeout=_GOODBYE_WITHIN,
-        )
-        if before is not None:
-            before.close()
+        self._context = context
+        self._presented.set()
 
-    async def watch_over(self) -> None:
-        """Ends slow requests, for ever."""
+    async def accept(self) -> None:
+        """Takes connections until it is cancelled."""
         loop = asyncio.get_running_loop()
-        while True:
-            await asyncio.sleep(_LOOK_EVERY)
-            slow = self._connections.close_slow(loop.time())
-            if slow:
-                log.info("slow requests ended", connections=slow)
+        await self._presented.wait()
+        async with asyncio.TaskGroup() as handshakes:
+            while True:
+                try:
+                    accepted, _ = await loop.sock_accept(self._socket)
+                except OSError as error:
+                    log.warning("no connection can be accepted", problem=str(error))
+                    await asyncio.sleep(_AFTER_FAILURE)
+                else:
+                    handshakes.create_task(self._connect(accepted))
 
-    def refuse(self) -> None:
-        """Accepts no more connections; those that are there go on."""
-        if self._listener is not None:
-            self._listener.close()
-        self._socket.close()
+    async def _connect(self, accepted: socket.socket) -> None:
+        """A handshake. One that fails is the client's affair."""
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._connections,
+                accepted,
+                ssl=self._context,
+                ssl_handshake_timeout=_HANDSHAKE_WITHIN,
+                ssl_shutdown_timeout=_GOODBYE_WITHIN,
+            )
+        except OSError as error:
+            log.debug("no handshake", problem=str(error))
 
     async def close(self, within: float) -> None:
         """Ends idle connections now, the others after their answer, and in `within` seconds whatever is left."""
+        self._socket.close()
         self._connections.close_idle()
         await self._connections.shutdown(within)

@@ -1,7 +1,7 @@
 """TLS for the API server, and nobody who can do less.
 
-A context is made afresh for every pair and never changed: sessions are not resumed at all, so none can outlive the
-pair it began with. The API server keeps its connections, so resumption would save it nothing.
+A context is made afresh for every pair and never changed, and without tickets a session can be resumed only by the
+context it began with: so none outlives its pair. The API server keeps its connections; it resumes nothing.
 """
 
 import ssl

@@ -40,8 +40,9 @@ class Authority:
         self.spec = spec_of(certs, NAMESPACE)
         self.ca = new_authority(self.spec, SystemClock().now())
 
-    def issue(self) -> Pair:
-        leaf = new_leaf(self.spec, self.ca, SystemClock().now())
+    def issue(self, ahead: float = 0.0) -> Pair:
+        """Issued that many seconds ahead of now."""
+        leaf = new_leaf(self.spec, self.ca, SystemClock().now() + ahead)
         self.write(leaf)
         return leaf
 
@@ -124,6 +125,12 @@ class Stage:
     async def _is_ready(self) -> bool:
         return (await self.probe("/readyz"))[0] == 200
 
+    def connections(self) -> list[Any]:
+        """The client's own ends of the kept connections."""
+        connector = self.session.connector
+        assert connector is not None
+        return [protocol.transport for kept in connector._conns.values() for protocol, _ in kept]
+
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection to do with as a test likes."""
         return await asyncio.open_connection(LOOPBACK, self.port, ssl=self.authority.client, server_hostname=LOOPBACK)
@@ -131,10 +138,10 @@ class Stage:
 
 async def until(condition: Callable[[], Coroutine[Any, Any, bool]], what: str, within: float = 60.0) -> None:
     """Waits on the loop's own time, simulated or not."""
-    for _ in range(round(within * 20)):
+    for _ in range(round(within * 4)):
         if await condition():
             return
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.25)
     raise AssertionError(f"not within {within} s: {what}")
 
 
@@ -154,12 +161,20 @@ def populate(cluster: Cluster, nodes: str) -> None:
 
 @asynccontextmanager
 async def webhook(
-    folder: Path, *, nodes: str = "a! a b c", before: Callable[[Cluster], None] | None = None, **rules: Any
+    folder: Path,
+    *,
+    nodes: str = "a! a b c",
+    before: Callable[[Cluster], None] | None = None,
+    issued: float = 0.0,
+    **rules: Any,
 ) -> AsyncIterator[Stage]:
-    """A webhook that has been started; `before` prepares the cluster, `rules` are keys of `[webhook]`."""
+    """A webhook that has been started; `before` prepares the cluster, `rules` are keys of `[webhook]`.
+
+    The leaf is issued that many seconds ahead of now.
+    """
     settings = settings_for(folder, **rules)
     authority = Authority(folder, settings.certs)
-    authority.issue()
+    authority.issue(issued)
     ports = Ports(bind(LOOPBACK, 0), bind(LOOPBACK, 0))
     stopping = asyncio.Event()
     async with (
