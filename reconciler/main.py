@@ -39,10 +39,11 @@ from ebbtide.service.program import execute, exit_code
 from ebbtide.service.server import application, bind, serving
 from ebbtide.service.supervisor import Part, Supervisor
 from reconciler import controllers, state
-from reconciler.engine.context import Context, Runnable
+from reconciler.engine.context import Context
 from reconciler.engine.leading import Leading
 from reconciler.engine.lease import Elector, Term, Timing
 from reconciler.engine.lease_lock import Candidacy
+from reconciler.engine.shared import Shared
 from reconciler.needs import needs
 from reconciler.rebalance.controller import Rebalance
 
@@ -140,8 +141,10 @@ class Reconciler:
         self._permit: Callable[[], bool] = (lambda: False) if dry_run else self._elector.permit
         self._stopping = asyncio.Event()
         self._one_state = asyncio.Lock()
-        self._controllers = self._build(clock)
-        self._leading = Leading(self._controllers)
+        permitted = client.permitted(self._permit)
+        shared = Shared(permitted, clock, place.identity, dry_run=dry_run)
+        self._controllers = controllers.build(self._context(permitted, shared))
+        self._leading = Leading(self._controllers, shared.parts)
         self._watch_health()
         _expose(self.registry, self._permit)
 
@@ -222,18 +225,17 @@ class Reconciler:
         rules = self._settings.leader_election
         return Timing(rules.lease_duration, rules.renew_deadline, rules.retry_period)
 
-    def _build(self, clock: Clock) -> Sequence[Runnable]:
-        return controllers.build(
-            Context(
-                settings=self._settings,
-                client=self._client.permitted(self._permit),
-                nodes=self._nodes,
-                registry=self.registry,
-                clock=clock,
-                namespace=self._place.namespace,
-                identity=self._place.identity,
-                dry_run=self._dry_run,
-            )
+    def _context(self, permitted: Client, shared: Shared) -> Context:
+        return Context(
+            settings=self._settings,
+            client=permitted,
+            nodes=self._nodes,
+            shared=shared,
+            registry=self.registry,
+            clock=self._clock,
+            namespace=self._place.namespace,
+            identity=self._place.identity,
+            dry_run=self._dry_run,
         )
 
     def _watch_health(self) -> None:

@@ -1,32 +1,23 @@
 """Which events lead to a look at the certificates. There is one key: a look takes in everything."""
 
-import asyncio
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from certs.decide import LOOK_EVERY
 from certs.rotate import Rotation
+from reconciler.engine.beside import Beside, running
 from reconciler.engine.controller import Again, Controller
 
 Key = Literal["certificates"]
 _KEY: Final[Key] = "certificates"
 
 
-class Part(Protocol):
-    """Something that runs beside the controller."""
-
-    @property
-    def name(self) -> str: ...
-
-    async def run(self) -> None: ...
-
-
 class Certificates:
     """Keeps Secret and caBundles right while this process leads."""
 
-    def __init__(self, rotation: Rotation, parts: tuple[Part, ...]) -> None:
+    def __init__(self, rotation: Rotation, beside: tuple[Beside, ...]) -> None:
         self.name = "certificates"
         self._rotation = rotation
-        self._parts = parts
+        self._beside = beside
         # One worker: of two looks side by side one would only meet the other's writes.
         self.controller: Controller[Key] = Controller(
             self.name, self.reconcile, everything=lambda: (_KEY,), resync_period=LOOK_EVERY
@@ -35,11 +26,8 @@ class Certificates:
     async def run(self) -> None:
         """Works until drained or cancelled."""
         self._rotation.begin()
-        async with asyncio.TaskGroup() as beside:
-            tasks = [beside.create_task(part.run(), name=part.name) for part in self._parts]
+        async with running(self._beside):
             await self.controller.run()
-            for task in tasks:
-                task.cancel()
 
     def drain(self) -> None:
         """Begins no further look, finishes the one under way."""

@@ -10,27 +10,25 @@ from certs.store import SecretStore, secret_version
 from ebbtide.kube.reflector import Reflector
 from ebbtide.kube.resources import MUTATING_WEBHOOKS, SECRETS
 from ebbtide.kube.store import Store
-from reconciler.certificates.controller import Certificates, Part
+from reconciler.certificates.controller import Certificates
 from reconciler.engine.context import Context
-from reconciler.engine.events import Event, Recorder, Regarding
+from reconciler.engine.events import Event, Regarding
 
 
 def build(context: Context) -> Certificates:
     """The certificates as the settings want them; in a dry run they are only looked at."""
     certs, client = context.settings.certs, context.client
     configurations, secrets = Store(configuration), Store(secret_version)
-    recorder = None if context.dry_run else Recorder(client, context.clock, context.identity)
     rotation = Rotation(
         client,
         SecretStore(client, context.namespace, certs.secret_name, secrets),
         configurations,
         spec_of(certs, context.namespace),
         context.clock,
-        Report(context.registry, _teller(context, recorder)),
+        Report(context.registry, _teller(context)),
         dry_run=context.dry_run,
     )
-    parts: tuple[Part, ...] = (
-        *(() if recorder is None else (recorder,)),
+    beside = (
         Reflector(client, MUTATING_WEBHOOKS, configurations, label_selector=certs.webhook_configuration_selector),
         Reflector(
             client,
@@ -40,13 +38,14 @@ def build(context: Context) -> Certificates:
             field_selector=f"metadata.name={certs.secret_name}",
         ),
     )
-    controller = Certificates(rotation, parts)
+    controller = Certificates(rotation, beside)
     configurations.subscribe(controller.changed)
     secrets.subscribe(controller.changed)
     return controller
 
 
-def _teller(context: Context, recorder: Recorder | None) -> Callable[[Story], None]:
+def _teller(context: Context) -> Callable[[Story], None]:
+    recorder = context.shared.recorder
     secret = Regarding(SECRETS, context.settings.certs.secret_name, uid="", namespace=context.namespace)
 
     def tell(story: Story) -> None:

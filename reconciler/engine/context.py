@@ -10,6 +10,7 @@ from ebbtide.config import Settings
 from ebbtide.kube.client import Client
 from ebbtide.kube.store import Store
 from ebbtide.model import NodeFacts
+from reconciler.engine.shared import Shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +18,14 @@ class Context:
     """Handed to `controllers.build` once per process.
 
     `client` refuses to write (NotLeading) whenever this process does not lead, and always in a dry run. `nodes` is
-    kept up to date by the program, leading or not, and complete before any controller runs. `namespace` is where the
-    product lives, `identity` this process's name in the election.
+    kept up to date by the program, leading or not, and complete before any controller runs; what is `shared` is run
+    while this process leads. `namespace` is where the product lives, `identity` this process's name in the election.
     """
 
     settings: Settings
     client: Client
     nodes: Store[NodeFacts]
+    shared: Shared
     registry: CollectorRegistry
     clock: Clock
     namespace: str

@@ -1,11 +1,12 @@
-"""What a leader does: all controllers side by side for one term."""
+"""What a leader does: all controllers side by side for one term, and beside them what they share."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import structlog
 
 from ebbtide.errors import EbbtideError
+from reconciler.engine.beside import Beside, running
 from reconciler.engine.context import Runnable
 from reconciler.engine.lease import Term
 
@@ -17,17 +18,22 @@ class ControllerEndedError(EbbtideError):
 
 
 class Leading:
-    """Runs `controllers` in every term. One that ends early ends the term: nothing leads with half of its work."""
+    """Runs `controllers` in every term, and `beside` until the last of them is through.
 
-    def __init__(self, controllers: Sequence[Runnable]) -> None:
+    One that ends early ends the term: nothing leads with half of its work.
+    """
+
+    def __init__(self, controllers: Iterable[Runnable], beside: Iterable[Beside]) -> None:
         self._controllers = tuple(controllers)
+        self._beside = tuple(beside)
 
     async def __call__(self, term: Term) -> None:
         """Returns when `term.stopping` is set and all have finished what they were doing.
 
-        Raises an ExceptionGroup of what controllers raised; ControllerEndedError for one that just returned.
+        Raises an ExceptionGroup of what controllers, or parts beside them, raised; ControllerEndedError for a
+        controller that just returned.
         """
-        async with asyncio.TaskGroup() as group:
+        async with running(self._beside), asyncio.TaskGroup() as group:
             for controller in self._controllers:
                 group.create_task(self._run(controller, term), name=controller.name)
             await term.stopping.wait()

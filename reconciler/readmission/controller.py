@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Final
 
 from ebbtide.clock import Clock
 from ebbtide.exclusion.carried import difference
@@ -10,6 +10,7 @@ from ebbtide.exclusion.zones import BlockedZones
 from ebbtide.kube.errors import KubeError
 from ebbtide.kube.store import Store
 from ebbtide.model import ClaimFacts, NamespaceFacts, VolumeFacts
+from reconciler.engine.beside import Beside, running
 from reconciler.engine.controller import Again, Controller
 from reconciler.engine.informer import connect
 from reconciler.engine.queue import RateLimit
@@ -25,15 +26,6 @@ MOST_PER_SECOND: Final = 4.8
 _UNTIL_KNOWN: Final = 1.0
 
 
-class Part(Protocol):
-    """Something that runs beside the controller."""
-
-    @property
-    def name(self) -> str: ...
-
-    async def run(self) -> None: ...
-
-
 class Readmission:
     """Deletes waiting pods whose zone exclusion is out of date. `act` is None in a dry run."""
 
@@ -43,7 +35,7 @@ class Readmission:
         clock: Clock,
         report: Report,
         act: Act | None,
-        parts: tuple[Part, ...],
+        beside: tuple[Beside, ...],
         resync_period: float,
     ) -> None:
         self.name = "readmission"
@@ -51,7 +43,7 @@ class Readmission:
         self._clock = clock
         self._report = report
         self._act = act
-        self._parts = parts
+        self._beside = beside
         self._memory = Memory()
         self._rate = RateLimit(MOST_PER_SECOND, burst=1)
         # One worker: deletions are few, and their pace is one for all owners.
@@ -66,11 +58,8 @@ class Readmission:
         self._memory = Memory()
         self._snapshot.changed(self._clock.monotonic())
         try:
-            async with asyncio.TaskGroup() as beside:
-                tasks = [beside.create_task(part.run(), name=part.name) for part in self._parts]
+            async with running(self._beside):
                 await self.controller.run()
-                for task in tasks:
-                    task.cancel()
         finally:
             self._report.clear()
 

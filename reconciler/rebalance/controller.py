@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
 from weakref import WeakValueDictionary
 
 from ebbtide.clock import Clock
@@ -16,6 +15,7 @@ from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.kube.errors import Conflict
 from ebbtide.kube.store import Store
 from ebbtide.model import Cell, NodeFacts
+from reconciler.engine.beside import running
 from reconciler.engine.controller import Again, Controller
 from reconciler.engine.informer import connect
 from reconciler.rebalance.act import Act, Outcome
@@ -55,22 +55,12 @@ class NodeKey:
 Key = CellKey | NodeKey
 
 
-class Part(Protocol):
-    """Something that runs beside the controller."""
-
-    @property
-    def name(self) -> str: ...
-
-    async def run(self) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """What acts on the cluster, and everything that has to run meanwhile."""
+    """What acts on the cluster; the drain has to run while the controller does."""
 
     act: Act
     drain: Drain
-    parts: tuple[Part, ...]
 
 
 class Rebalance:
@@ -108,15 +98,13 @@ class Rebalance:
         """
         self._memory = Memory()
         self._report.clear()
-        parts = self._hands.parts if self._hands is not None else ()
-        async with asyncio.TaskGroup() as beside:
-            tasks = [beside.create_task(part.run(), name=part.name) for part in parts]
-            await self._nodes.wait_synced()
+        await self._nodes.wait_synced()
+        if self._hands is None:
             await self.controller.run()
-            if self._hands is not None:
-                await self._hands.drain.finish()
-            for task in tasks:
-                task.cancel()
+            return
+        async with running((self._hands.drain,)):
+            await self.controller.run()
+            await self._hands.drain.finish()
 
     @property
     def statuses(self) -> Mapping[Cell, CellStatus]:

@@ -31,7 +31,9 @@ from ebbtide.sim.stored import Object
 from ebbtide.sim.time import SimulatedClock, simulate
 from ebbtide.vocabulary import CA_SEEN_ANNOTATION, CERTS_ROTATE_ANNOTATION
 from reconciler.certificates import wiring
+from reconciler.engine.beside import running
 from reconciler.engine.context import Context
+from reconciler.engine.shared import Shared
 from tests.simulation.wiretap import Journal, Request, Wiretap
 
 NAMESPACE = "ebbtide-system"
@@ -79,9 +81,12 @@ class Leader:
         self.registry = CollectorRegistry()
         self.alive = True
         client = Client(self.tap.access(), field_manager="ebbtide-reconciler", user_agent=name)
+        permitted = client.permitted(lambda: self.alive)
+        self._shared = Shared(permitted, world.cluster.clock, name, dry_run=False)
         context = Context(
             settings=world.settings,
-            client=client.permitted(lambda: self.alive),
+            client=permitted,
+            shared=self._shared,
             nodes=Store(lambda raw: node_facts(raw, _LABELS)),
             registry=self.registry,
             clock=world.cluster.clock,
@@ -93,7 +98,7 @@ class Leader:
         self.task = asyncio.ensure_future(self._run(client))
 
     async def _run(self, client: Client) -> None:
-        async with client:
+        async with client, running(self._shared.parts):
             await self.controller.run()
 
     def kill(self) -> None:
