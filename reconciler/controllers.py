@@ -1,23 +1,38 @@
 """Table of contents: every controller that the leader runs."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import dataclass
 
+from ebbtide.model import Cell
 from reconciler.engine.context import Context, Runnable
 from reconciler.readmission import wiring as readmission
 from reconciler.rebalance import wiring as rebalance
+from reconciler.rebalance.status import CellStatus
 
 
-def build(context: Context) -> tuple[Runnable, ...]:
-    """The controllers that the settings switch on."""
-    return tuple(_wanted(context))
+@dataclass(frozen=True, slots=True)
+class Controllers:
+    """The controllers that the settings switch on.
+
+    `cells` is every cell as zone rebalance has last looked at it, up to date at any time; None where that is switched
+    off.
+    """
+
+    runnables: tuple[Runnable, ...]
+    cells: Mapping[Cell, CellStatus] | None
 
 
-def _wanted(context: Context) -> Iterator[Runnable]:
+def build(context: Context) -> Controllers:
+    """Everything that is switched on, built and not running yet."""
+    found: list[Runnable] = []
+    cells = None
     if context.settings.node_rebalance.run:
-        yield rebalance.build(context)
-        yield readmission.build(context)
+        controller = rebalance.build(context)
+        cells = controller.statuses
+        found += [controller, readmission.build(context)]
     if context.settings.certs.mode == "self-managed":
         # cryptography takes 9 MB of memory: only who has certificates made here pays for it.
         from reconciler.certificates import wiring as certificates  # noqa: PLC0415
 
-        yield certificates.build(context)
+        found.append(certificates.build(context))
+    return Controllers(tuple(found), cells)

@@ -8,7 +8,7 @@ from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import NodeFacts
 from reconciler.rebalance.decide import EVICT_REGARDLESS_AFTER, Change, GroupFacts, HeldBack, Plan, evictions
 from reconciler.rebalance.describe import inferred, node_document, signal_document, zone_document
-from reconciler.rebalance.report import CellStatus
+from reconciler.rebalance.status import CellStatus
 from reconciler.rebalance.stories import advice
 from reconciler.rebalance.verdict import State
 

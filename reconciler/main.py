@@ -45,7 +45,6 @@ from reconciler.engine.lease import Elector, Term, Timing
 from reconciler.engine.lease_lock import Candidacy
 from reconciler.engine.shared import Shared
 from reconciler.needs import needs
-from reconciler.rebalance.controller import Rebalance
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -144,7 +143,7 @@ class Reconciler:
         permitted = client.permitted(self._permit)
         shared = Shared(permitted, clock, place.identity, dry_run=dry_run)
         self._controllers = controllers.build(self._context(permitted, shared))
-        self._leading = Leading(self._controllers, shared.parts)
+        self._leading = Leading(self._controllers.runnables, shared.parts)
         self._watch_health()
         _expose(self.registry, self._permit)
 
@@ -180,8 +179,7 @@ class Reconciler:
     def _known(self) -> state.Known:
         """What zone rebalance says of each cell while it works; nothing where it is switched off."""
         source = state.Source.DRY_RUN if self._dry_run else state.Source.LEADER
-        found = (each.statuses for each in self._controllers if isinstance(each, Rebalance))
-        cells = next(found, None) if self._dry_run or self._permit() else None
+        cells = self._controllers.cells if self._dry_run or self._permit() else None
         return state.NOTHING_KNOWN if cells is None else state.Known(dict(cells), source)
 
     async def _follow_nodes(self) -> None:
@@ -246,7 +244,7 @@ class Reconciler:
             health.ready_while("lease", lambda: None if self._elector.answered else "not answered yet")
             limit = 3 * rules.lease_duration
             health.alive_while("election", not_longer_than(limit, self._elector.stalled, "no step"))
-        for controller in self._controllers:
+        for controller in self._controllers.runnables:
             stuck = not_longer_than(_STUCK_AFTER, controller.longest, "the same work is under way")
             health.alive_while(f"controller {controller.name}", stuck)
 

@@ -12,7 +12,7 @@ from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.kube.lease_record import Record
 from ebbtide.model import Cell, NodeFacts, format_time
 from reconciler.rebalance.describe import Document, blocked_zones, cell_document, group_nodes, inferred
-from reconciler.rebalance.report import CellStatus
+from reconciler.rebalance.status import CellStatus
 
 
 class Source(StrEnum):

@@ -22,8 +22,9 @@ from reconciler.rebalance.act import Act, Outcome
 from reconciler.rebalance.decide import Change, Plan, Wish, decide, soonest
 from reconciler.rebalance.drain import Drain
 from reconciler.rebalance.memory import CellMemory, Memory
-from reconciler.rebalance.report import CellStatus, Look, Report
+from reconciler.rebalance.report import Look, Report
 from reconciler.rebalance.snapshot import Cells, Snapshot
+from reconciler.rebalance.status import CellStatus, Statuses
 from reconciler.rebalance.verdict import Verdict, judge, judge_empty
 
 # Looks mostly wait for the API server; more of them let many cells be written at the same time.
@@ -67,12 +68,19 @@ class Rebalance:
     """Zone rebalance. `hands` is None in a dry run: everything is decided and reported, nothing is done."""
 
     def __init__(
-        self, nodes: Store[NodeFacts], rules: NodeRebalance, clock: Clock, report: Report, hands: Hands | None
+        self,
+        nodes: Store[NodeFacts],
+        rules: NodeRebalance,
+        clock: Clock,
+        statuses: Statuses,
+        report: Report,
+        hands: Hands | None,
     ) -> None:
         self.name = "rebalance"
         self._nodes = nodes
         self._rules = rules
         self._clock = clock
+        self._statuses = statuses
         self._report = report
         self._hands = hands
         self._cells = Cells(nodes)
@@ -97,6 +105,7 @@ class Rebalance:
         Each run starts with an empty memory, since others may have led in between.
         """
         self._memory = Memory()
+        self._statuses.clear()
         self._report.clear()
         await self._nodes.wait_synced()
         if self._hands is None:
@@ -109,7 +118,7 @@ class Rebalance:
     @property
     def statuses(self) -> Mapping[Cell, CellStatus]:
         """Every cell as it was last looked at."""
-        return self._report.cells
+        return self._statuses
 
     def drain(self) -> None:
         """Begins no further look and no further eviction, finishes what is under way."""
@@ -167,7 +176,8 @@ class Rebalance:
         facts = snapshot.cell(plan.cell, monotonic)
         verdict = judge(facts, plan, memory.streak(monotonic), self._rules, self._clock.now())
         memory.judged(verdict, monotonic)
-        self._report.looked(Look(plan, outcome, verdict, facts, tuple(fights), self._hands is None))
+        before = self._statuses.note(plan.cell, verdict, plan.signals)
+        self._report.looked(Look(plan, outcome, verdict, before, facts, tuple(fights), self._hands is None))
         self._report.surveyed(plan.cell.group, self._cells.live(plan.cell.group))
         return verdict
 
@@ -176,9 +186,10 @@ class Rebalance:
         verdict = judge_empty(memory.left_tainted)
         if verdict is None or memory.last_node is None:
             self._memory.forget(cell)
-            self._report.forget(cell)
+            self._statuses.forget(cell)
         else:
-            self._report.emptied(cell, verdict, memory.last_node)
+            before = self._statuses.note(cell, verdict, ())
+            self._report.emptied(cell, verdict, memory.last_node, before)
         self._report.surveyed(cell.group, self._cells.live(cell.group))
 
     def _evict(self, plan: Plan, *, complete: bool) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import Cell, NodeFacts, format_time
 from reconciler.rebalance.decide import CellFacts, GroupFacts, decide, is_prevented
-from reconciler.rebalance.report import CellStatus
 from reconciler.rebalance.signal import Signal, epoch_seconds, signal_of
+from reconciler.rebalance.status import CellStatus
 from reconciler.rebalance.stories import advice
 from reconciler.rebalance.verdict import State, Streak, judge
 

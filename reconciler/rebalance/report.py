@@ -23,7 +23,7 @@ from reconciler.rebalance.answers import Result
 from reconciler.rebalance.decide import CellFacts, Change, Plan
 from reconciler.rebalance.drain import Asked
 from reconciler.rebalance.memory import Fight
-from reconciler.rebalance.signal import Signal
+from reconciler.rebalance.status import CellStatus
 from reconciler.rebalance.verdict import State, Verdict, leaves_none_open
 
 log = structlog.stdlib.get_logger(__name__)
@@ -31,40 +31,35 @@ log = structlog.stdlib.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look at a cell: what was decided, what became of it, and what the cell is now."""
+    """One look at a cell: what was decided, what became of it, and what the cell is now, and was (None: unknown)."""
 
     plan: Plan
     outcome: Outcome
     verdict: Verdict
+    before: State | None
     facts: CellFacts
     fights: tuple[tuple[NodeFacts, Fight], ...]
     dry_run: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CellStatus:
-    """A cell as it was last seen. `since` is the epoch second of its last change of state, None if that is unknown."""
-
-    state: State
-    reason: str
-    since: float | None
-    signals: tuple[Signal, ...] = ()
-
-
 class Report:
-    """Tells the world. Without a recorder (a dry run) no event is written."""
+    """Tells the world of the cells as they are. Without a recorder (a dry run) no event is written."""
 
     def __init__(
-        self, registry: CollectorRegistry, clock: Clock, rules: NodeRebalance, recorder: Recorder | None
+        self,
+        registry: CollectorRegistry,
+        clock: Clock,
+        rules: NodeRebalance,
+        recorder: Recorder | None,
+        cells: Mapping[Cell, CellStatus],
     ) -> None:
-        self._clock = clock
         self._rules = rules
         self._recorder = recorder
-        self._cells: dict[Cell, CellStatus] = {}
+        self._cells = cells
         # UIDs of nodes counted for their present signal; outlives a term, since the signal does.
         self._counted: set[str] = set()
         self._without_open_zone: set[str] = set()
-        registry.register(_CellFigures(self._cells, clock))
+        registry.register(_CellFigures(cells, clock))
         cell = ["node_group", "node_zone"]
         self._evicted = Counter(
             "noderebalance_evict_node",
@@ -80,6 +75,9 @@ class Report:
             "Prevent taints put back after another program had removed them.",
             registry=registry,
         )
+        self._looks = Counter(
+            "noderebalance_reconcile", "Looks at a cell or node, by how they ended.", ["result"], registry=registry
+        )
         self._duration = Histogram(
             "noderebalance_reconcile_duration_seconds",
             "Duration of one look at a cell or node, its writes included.",
@@ -89,8 +87,9 @@ class Report:
 
     # --- what the controller's machinery tells -------------------------------------------------------------------
 
-    def measure(self, seconds: float, _result: str) -> None:
-        """One reconcile took this long."""
+    def measure(self, seconds: float, result: str) -> None:
+        """One reconcile took this long; `result` is one of `reconciler.engine.verdict.RESULTS`."""
+        self._looks.labels(result).inc()
         self._duration.observe(seconds)
 
     def depth_of(self, depth: Callable[[], int]) -> None:
@@ -99,37 +98,24 @@ class Report:
 
     # --- cells ---------------------------------------------------------------------------------------------------
 
-    @property
-    def cells(self) -> dict[Cell, CellStatus]:
-        return self._cells
-
     def clear(self) -> None:
-        """Nothing is known of any cell (a new term begins)."""
-        self._cells.clear()
+        """Nothing is known of any group (a new term begins)."""
         self._without_open_zone.clear()
-
-    def forget(self, cell: Cell) -> None:
-        """The cell has no node any more."""
-        self._cells.pop(cell, None)
 
     def looked(self, look: Look) -> None:
         """One look is over."""
-        before = self._cells.get(look.plan.cell)
-        self._note(look.plan.cell, look.verdict, look.plan.signals)
         self._restored.inc(len(look.fights))
         for node, fight in look.fights:
             if fight.rounds == 1:
                 self._emit(node, stories.contested(node, self._rules))
-        if before is None or before.state is not look.verdict.state:
-            self._changed(look, None if before is None else before.state)
+        if look.before is not look.verdict.state:
+            self._changed(look)
         if look.plan.writes:
             self._log_writes(look)
 
-    def emptied(self, cell: Cell, verdict: Verdict, last: NodeFacts) -> None:
+    def emptied(self, cell: Cell, verdict: Verdict, last: NodeFacts, before: State | None) -> None:
         """The last live node has left the cell, tainted."""
-        before = self._cells.get(cell)
-        self._note(cell, verdict, ())
-        if before is None or before.state is not verdict.state:
+        if before is not verdict.state:
             log.warning("zone state", zone=str(cell), state=verdict.state, reason=verdict.reason)
             self._emit(last, stories.stale(cell))
 
@@ -147,14 +133,8 @@ class Report:
             about = next(iter(live.values())) if newest is None else newest.node
             self._emit(about, stories.none_open(group, zones))
 
-    def _note(self, cell: Cell, verdict: Verdict, signals: tuple[Signal, ...]) -> None:
-        before = self._cells.get(cell)
-        same = before is not None and before.state is verdict.state
-        since = before.since if before is not None and same else self._clock.now()
-        self._cells[cell] = CellStatus(verdict.state, verdict.reason, since, signals)
-
-    def _changed(self, look: Look, before: State | None) -> None:
-        cell, verdict = look.plan.cell, look.verdict
+    def _changed(self, look: Look) -> None:
+        cell, verdict, before = look.plan.cell, look.verdict, look.before
         if before is None and verdict.state is State.OPEN:
             return
         log.info(
@@ -216,7 +196,7 @@ class Report:
 class _CellFigures(Collector):
     """Gauges of all cells, made when somebody asks, so that ages are right and gone cells leave nothing behind."""
 
-    def __init__(self, cells: dict[Cell, CellStatus], clock: Clock) -> None:
+    def __init__(self, cells: Mapping[Cell, CellStatus], clock: Clock) -> None:
         self._cells = cells
         self._clock = clock
 

@@ -6,14 +6,16 @@ from reconciler.rebalance.controller import Hands, Rebalance
 from reconciler.rebalance.drain import Drain
 from reconciler.rebalance.report import Report
 from reconciler.rebalance.snapshot import PodSurroundings
+from reconciler.rebalance.status import Statuses
 
 
 def build(context: Context) -> Rebalance:
     """Zone rebalance as the settings want it; in a dry run without anything that could write."""
     rules = context.settings.node_rebalance
-    report = Report(context.registry, context.clock, rules, context.shared.recorder)
+    statuses = Statuses(context.clock)
+    report = Report(context.registry, context.clock, rules, context.shared.recorder, statuses)
     hands = None if context.dry_run else _hands(context, report)
-    return Rebalance(context.nodes, rules, context.clock, report, hands)
+    return Rebalance(context.nodes, rules, context.clock, statuses, report, hands)
 
 
 def _hands(context: Context, report: Report) -> Hands:

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from ebbtide.clock import SystemClock
 from ebbtide.config.rebalance import NodeRebalance
+from reconciler.engine.verdict import RESULTS
 from reconciler.readmission import stories as readmission_stories
 from reconciler.readmission.decide import Wait
 from reconciler.readmission.report import Report as ReadmissionReport
@@ -23,7 +24,7 @@ ROWS = re.findall(r"^\| `([^`]+)` \|", PAGE, flags=re.MULTILINE)
 
 def test_every_metric_of_zone_rebalance_is_listed() -> None:
     registry = CollectorRegistry()
-    Report(registry, SystemClock(), NodeRebalance(), None)
+    Report(registry, SystemClock(), NodeRebalance(), None, {})
     assert told(registry) == {row for row in ROWS if row.startswith("noderebalance_")}
 
 
@@ -39,7 +40,7 @@ def told(registry: CollectorRegistry) -> set[str]:
 
 
 def test_every_state_and_every_result_is_listed() -> None:
-    values = {*State, *Result, *Wait, *ReadmissionResult}
+    values = {*State, *Result, *Wait, *ReadmissionResult, *RESULTS}
     assert values == {row for row in ROWS if re.fullmatch(r"[a-z-]+", row)}
 
 

@@ -17,7 +17,7 @@ from ebbtide.service.server import bind
 from ebbtide.sim import objects
 from ebbtide.sim.cluster import Cluster
 from reconciler.main import run
-from reconciler.rebalance.report import CellStatus
+from reconciler.rebalance.status import CellStatus
 from reconciler.rebalance.verdict import State
 from reconciler.state import NOTHING_KNOWN, Known, Source, document
 from tests.reconciler.rebalance.builders import DEFAULTS, NOW, node, rules, signal_taint
