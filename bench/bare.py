@@ -5,7 +5,7 @@ It is what the product is measured against: no retries, no limits, no look at th
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ import orjson
 from ebbtide.kube.resources import NODES, PODS
 from tests.controlplane.servers import ControlPlane
 
-Request = Callable[[], Awaitable[None]]
+Request = Callable[[], Coroutine[Any, Any, None]]
 
 _TIMEOUT = aiohttp.ClientTimeout(total=60)
 
