@@ -1,0 +1,94 @@
+"""The webhook in this process, registered with a real API server under the rules that an installation has."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import yaml
+
+from ebbtide.config import Settings
+from ebbtide.config.admission import Certs, Webhook
+from ebbtide.kube.resources import MUTATING_WEBHOOKS
+from ebbtide.service.server import bind
+from tests.controlplane.world import World
+from tests.webhook.stage import Authority
+from webhook.main import Ports, run
+
+REGISTRATIONS = Path(__file__).parent / "registrations"
+# The world's own, so that tests that share the servers do not take each other's registrations for theirs.
+_LABEL = "tests.ebbtide/webhook"
+_HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Running:
+    """Where it is served, and its metrics and probes; `authority` vouches for it."""
+
+    url: str
+    health: str
+    authority: Authority
+
+    async def ready(self) -> bool:
+        async with aiohttp.ClientSession() as session, session.get(f"{self.health}/readyz") as answer:
+            return answer.status == 200
+
+
+@asynccontextmanager
+async def webhook(cluster: World, folder: Path, **rules: Any) -> AsyncIterator[Running]:
+    """Runs it until the end; it is ready, and nobody calls it yet."""
+    settings = Settings(
+        namespace="ebbtide-system",
+        certs=Certs(
+            mode="files",
+            directory=str(folder),
+            extra_sans=(_HOST,),
+            webhook_configuration_selector=f"{_LABEL}={cluster.name}",
+        ),
+        webhook=Webhook(drain=0.0, **rules),
+    )
+    authority = Authority(folder, settings.certs)
+    authority.issue()
+    ports = Ports(bind(_HOST, 0), bind(_HOST, 0))
+    admission, health = (each.getsockname()[1] for each in (ports.admission, ports.health))
+    running = Running(f"https://{_HOST}:{admission}/mutate", f"http://{_HOST}:{health}", authority)
+    stopping = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(run(settings, cluster.access(), stopping=stopping, ports=ports))
+        try:
+            await cluster.wait_until(running.ready, "the webhook is ready")
+            yield running
+        finally:
+            stopping.set()
+
+
+@asynccontextmanager
+async def registered(cluster: World, running: Running) -> AsyncIterator[None]:
+    """The API server calls it for this world's namespace, as long as this lasts."""
+    names = []
+    try:
+        for path in sorted(REGISTRATIONS.glob("*.yaml")):
+            body = _of_world(cluster, yaml.safe_load(path.read_text(encoding="utf-8")), running)
+            await cluster.client.create(MUTATING_WEBHOOKS, body)
+            names.append(body["metadata"]["name"])
+        await cluster.wait_until(running.ready, "the webhook is ready with its registrations")
+        yield
+    finally:
+        for name in names:
+            await cluster.client.delete(MUTATING_WEBHOOKS, name)
+
+
+def _of_world(cluster: World, body: dict[str, Any], running: Running) -> dict[str, Any]:
+    """The registration by URL, for one namespace, under a name of its own."""
+    body["metadata"]["name"] += f"-{cluster.name}"
+    body["metadata"]["labels"] |= {_LABEL: cluster.name}
+    bundle = base64.b64encode(running.authority.ca.certificate.pem).decode()
+    for entry in body["webhooks"]:
+        entry["clientConfig"] = {"url": running.url, "caBundle": bundle}
+        only = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": [cluster.namespace]}
+        entry["namespaceSelector"]["matchExpressions"].append(only)
+    return body
