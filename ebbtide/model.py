@@ -90,7 +90,6 @@ class NodeFacts:
     ignored: bool
     first_seen: str | None
     has_annotations: bool
-    provider_id: str
 
     @property
     def key(self) -> str:
@@ -241,7 +240,6 @@ def node_facts(raw: Raw, labels: CellLabels) -> NodeFacts:
         ignored=annotations.get(vocabulary.BLOCK_ANNOTATION) == vocabulary.BLOCK_IGNORE,
         first_seen=annotations.get(vocabulary.FIRST_SEEN_ANNOTATION),
         has_annotations=bool(annotations),
-        provider_id=str(spec.get("providerID") or ""),
     )
 
 

@@ -5,6 +5,7 @@ tried instead.
 """
 
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
@@ -71,8 +72,8 @@ async def _tried(client: Client, need: Need) -> bool:
     """What can be found out without writing: anything but a list or a get counts as permitted."""
     try:
         if need.verb == "list":
-            async for _ in client.list(need.resource, namespace=need.namespace, page_size=1):
-                break
+            async with aclosing(client.list(need.resource, namespace=need.namespace, page_size=1)) as objects:
+                await anext(objects, None)
         elif need.verb == "get":
             await client.get(need.resource, need.name, namespace=need.namespace)
     except NotFound:

@@ -168,7 +168,6 @@ def test_a_node_is_read() -> None:
         ignored=False,
         first_seen=None,
         has_annotations=True,
-        provider_id="aws:///a/i-1",
     )
 
 

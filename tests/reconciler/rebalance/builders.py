@@ -76,7 +76,6 @@ def node(
         ignored=False,
         first_seen=None if age is None else seen(age),
         has_annotations=True,
-        provider_id=f"aws:///{name[0]}/i-{name}",
     )
     return replace(plain, **special)
 
