@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Final, Self, TypedDict, Unpack
+from typing import Any, Final, NamedTuple, Self, TypedDict, Unpack
 
 import orjson
 
@@ -34,6 +34,31 @@ _READING_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _COMPRESSED: Final = {"Accept-Encoding": "gzip"}
 # Compression holds events back until a block is full.
 _UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
+
+
+class _Kind(NamedTuple):
+    """A kind of write: as HTTP sends it, and what RBAC calls it."""
+
+    method: str
+    verb: str
+    content_type: str = "application/json"
+
+
+_CREATE: Final = _Kind("POST", "create")
+_UPDATE: Final = _Kind("PUT", "update")
+_DELETE: Final = _Kind("DELETE", "delete")
+_PATCH_JSON: Final = _Kind("PATCH", "patch", JSON_PATCH)
+_PATCH_MERGE: Final = _Kind("PATCH", "patch", MERGE_PATCH)
+_APPLY: Final = _Kind("PATCH", "patch", APPLY_PATCH)
+
+
+class _Target(NamedTuple):
+    """What a write is about; for one that creates, `name` is empty."""
+
+    resource: Resource
+    namespace: str
+    name: str = ""
+    subresource: str = ""
 
 
 class Selection(TypedDict, total=False):
@@ -210,8 +235,7 @@ class Client:
         self, resource: Resource, body: Mapping[str, Any], *, namespace: str = "", lane: Lane = Lane.NORMAL
     ) -> Object:
         """Raises AlreadyExists."""
-        call = self._write("POST", "create", resource, (namespace, "", ""), body, lane=lane)
-        return await self._object(call)
+        return await self._object(self._write(_CREATE, _Target(resource, namespace), body, lane))
 
     async def replace(
         self,
@@ -224,8 +248,8 @@ class Client:
         lane: Lane = Lane.NORMAL,
     ) -> Object:
         """Raises Conflict when `body` carries a resourceVersion that is no longer the live one."""
-        call = self._write("PUT", "update", resource, (namespace, name, subresource), body, lane=lane)
-        return await self._object(call)
+        target = _Target(resource, namespace, name, subresource)
+        return await self._object(self._write(_UPDATE, target, body, lane))
 
     async def patch_json(
         self,
@@ -238,8 +262,8 @@ class Client:
         lane: Lane = Lane.NORMAL,
     ) -> Object:
         """JSON patch; see `ebbtide.kube.patch`. Raises Invalid when a `test` fails or a path is missing."""
-        target = (namespace, name, subresource)
-        return await self._object(self._write("PATCH", "patch", resource, target, operations, JSON_PATCH, lane))
+        target = _Target(resource, namespace, name, subresource)
+        return await self._object(self._write(_PATCH_JSON, target, operations, lane))
 
     async def patch_merge(
         self,
@@ -252,8 +276,8 @@ class Client:
         lane: Lane = Lane.NORMAL,
     ) -> Object:
         """JSON merge patch: null removes, lists are replaced as a whole."""
-        target = (namespace, name, subresource)
-        return await self._object(self._write("PATCH", "patch", resource, target, body, MERGE_PATCH, lane))
+        target = _Target(resource, namespace, name, subresource)
+        return await self._object(self._write(_PATCH_MERGE, target, body, lane))
 
     async def apply(
         self,
@@ -272,8 +296,7 @@ class Client:
         params = {"force": str(force).lower()}
         if field_manager:
             params["fieldManager"] = field_manager
-        call = self._write("PATCH", "patch", resource, (namespace, name, ""), body, APPLY_PATCH, params=params)
-        return await self._object(call)
+        return await self._object(self._write(_APPLY, _Target(resource, namespace, name), body, params=params))
 
     async def delete(
         self,
@@ -293,7 +316,7 @@ class Client:
         options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
         if preconditions:
             options["preconditions"] = preconditions
-        await self._object(self._write("DELETE", "delete", resource, (namespace, name, ""), options))
+        await self._object(self._write(_DELETE, _Target(resource, namespace, name), options))
 
     async def evict(self, name: str, *, namespace: str, uid: str) -> None:
         """Asks for the eviction of exactly that pod, with the grace period that it says itself.
@@ -307,7 +330,7 @@ class Client:
             "metadata": {"name": name, "namespace": namespace},
             "deleteOptions": {"preconditions": {"uid": uid}},
         }
-        await self._object(self._write("POST", "create", PODS, (namespace, name, "eviction"), body))
+        await self._object(self._write(_CREATE, _Target(PODS, namespace, name, "eviction"), body))
 
     # --- below the verbs -----------------------------------------------------------------------------------------
 
@@ -334,23 +357,20 @@ class Client:
 
     def _write(
         self,
-        method: str,
-        verb: str,
-        resource: Resource,
-        target: tuple[str, str, str],
+        kind: _Kind,
+        target: _Target,
         body: Any,
-        content_type: str = "application/json",
         lane: Lane = Lane.NORMAL,
         params: Mapping[str, str] | None = None,
     ) -> Call:
-        """A write to `target`: namespace, name and subresource."""
+        resource = target.resource
         return Call(
-            method,
-            resource.path(*target),
+            kind.method,
+            resource.path(target.namespace, target.name, target.subresource),
             params={"fieldManager": self._field_manager, **(params or {})},
             body=orjson.dumps(body),
-            content_type=content_type,
-            verb=Verb(verb, resource.group, resource.plural, target[2]),
+            content_type=kind.content_type,
+            verb=Verb(kind.verb, resource.group, resource.plural, target.subresource),
             lane=lane,
             permit=self._permit,
         )
