@@ -22,7 +22,6 @@ from webhook.pinning import Pin, group_of, pin
 from webhook.review import Kind, Operation, Request
 
 Raw = Mapping[str, Any]
-Names = frozenset[str]
 
 
 class Untouched(StrEnum):
@@ -68,7 +67,7 @@ class Decision:
     pool: str = ""
     pin: Pin | None = None
     exclusion: Exclusion = NOTHING
-    carried: Names = frozenset()
+    carried: frozenset[str] = frozenset()
     warnings: tuple[Caution, ...] = ()
 
     @property

@@ -12,7 +12,6 @@ from webhook.pinning import GROUP_TAINT_EFFECT, Pin
 from webhook.pointer import Draft, Operation, Path
 
 Raw = Mapping[str, Any]
-Names = frozenset[str]
 
 # Where the pod is, in a Pod and in a StatefulSet.
 POD: Final[Path] = ()
@@ -53,7 +52,7 @@ def _pin(draft: Draft, pin: Pin, labels: CellLabels, where: Path) -> None:
         draft.append((*spec, "affinity", "podAntiAffinity", _PREFERRED), preference)
 
 
-def _exclude(draft: Draft, raw: Raw, exclusion: Exclusion, carried: Names, labels: CellLabels) -> None:
+def _exclude(draft: Draft, raw: Raw, exclusion: Exclusion, carried: frozenset[str], labels: CellLabels) -> None:
     """The expressions, and with them the annotation; a pod that avoids the zones by its own word gets neither."""
     before = draft.changes
     path: Path = ("spec", "affinity", "nodeAffinity", _REQUIRED)
@@ -70,7 +69,9 @@ def _exclude(draft: Draft, raw: Raw, exclusion: Exclusion, carried: Names, label
         draft.put(("metadata", "annotations", vocabulary.BLOCKED_ZONES_ANNOTATION), exclusion.annotation)
 
 
-def _exclude_in(draft: Draft, where: Path, term: Raw, exclusion: Exclusion, carried: Names, labels: CellLabels) -> None:
+def _exclude_in(
+    draft: Draft, where: Path, term: Raw, exclusion: Exclusion, carried: frozenset[str], labels: CellLabels
+) -> None:
     """One of the terms, which are alternatives. A term without expressions and fields fits no node, and stays so."""
     expressions = sequence(term, "matchExpressions")
     if not expressions and not sequence(term, "matchFields"):
@@ -94,7 +95,7 @@ def _exclude_in(draft: Draft, where: Path, term: Raw, exclusion: Exclusion, carr
         draft.put((*where, "matchExpressions"), missing)
 
 
-def _excluded(expression: Raw, labels: CellLabels) -> Names | None:
+def _excluded(expression: Raw, labels: CellLabels) -> frozenset[str] | None:
     """The zones that an expression excludes, None for one that is about something else."""
     if expression.get("operator") != "NotIn" or expression.get("key") not in (labels.zone, labels.zone_fallback):
         return None

@@ -12,7 +12,6 @@ from ebbtide.exclusion.fields import mapping, sequence, text
 from ebbtide.model import CellLabels
 
 Raw = Mapping[str, Any]
-Names = frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +21,9 @@ class Term:
     `never` holds, for each NotIn expression on a zone label, that label and its values.
     """
 
-    groups: Names | None
-    zones: Names | None
-    never: tuple[tuple[str, Names], ...]
+    groups: frozenset[str] | None
+    zones: frozenset[str] | None
+    never: tuple[tuple[str, frozenset[str]], ...]
 
     def avoids(self, zone: str, label: str) -> bool:
         """Whether it fits no node that carries that zone under that label."""
@@ -42,17 +41,17 @@ class NodeChoice:
     """
 
     group: str
-    zones: Names | None
+    zones: frozenset[str] | None
     terms: tuple[Term, ...]
     fits_none: bool
 
-    def groups(self) -> Names:
+    def groups(self) -> frozenset[str]:
         """The groups that the pod is limited to, empty when nothing limits it."""
         if self.group:
             return frozenset((self.group,))
         return _any_of(term.groups for term in self.terms) or frozenset()
 
-    def only_zones(self) -> Names | None:
+    def only_zones(self) -> frozenset[str] | None:
         """The zones that the pod is limited to, None when nothing limits it."""
         return _both(self.zones, _any_of(term.zones for term in self.terms))
 
@@ -62,7 +61,7 @@ class NodeChoice:
             return True
         return bool(self.terms) and all(term.avoids(zone, label) for term in self.terms)
 
-    def excludes_exactly(self, zones: Names) -> bool:
+    def excludes_exactly(self, zones: frozenset[str]) -> bool:
         """Whether some expression excludes these zones and no others."""
         return any(values == zones for term in self.terms for _, values in term.never)
 
@@ -73,7 +72,7 @@ def node_choice(spec: Raw, labels: CellLabels) -> NodeChoice:
     affinity = mapping(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     listed = sequence(affinity, "nodeSelectorTerms")
     fitting = [term for term in listed if sequence(term, "matchExpressions") or sequence(term, "matchFields")]
-    zones: Names | None = None
+    zones: frozenset[str] | None = None
     for key in _zone_keys(labels):
         if key in selector:
             zones = _both(zones, frozenset((text(selector, key),)))
@@ -86,9 +85,9 @@ def node_choice(spec: Raw, labels: CellLabels) -> NodeChoice:
 
 
 def _term(raw: Raw, labels: CellLabels) -> Term:
-    groups: Names | None = None
-    zones: Names | None = None
-    never: list[tuple[str, Names]] = []
+    groups: frozenset[str] | None = None
+    zones: frozenset[str] | None = None
+    never: list[tuple[str, frozenset[str]]] = []
     for expression in sequence(raw, "matchExpressions"):
         key, operator = expression.get("key"), expression.get("operator")
         values = frozenset(map(str, expression.get("values") or ()))
@@ -105,16 +104,16 @@ def _zone_keys(labels: CellLabels) -> tuple[str, str]:
     return labels.zone, labels.zone_fallback
 
 
-def _both(one: Names | None, other: Names | None) -> Names | None:
+def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
     """The limit of two limits that both hold."""
     if one is None or other is None:
         return other if one is None else one
     return one & other
 
 
-def _any_of(limits: Iterable[Names | None]) -> Names | None:
+def _any_of(limits: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
     """The limit of limits of which one has to hold; None as soon as one of them is none, or without any."""
-    found: Names | None = None
+    found: frozenset[str] | None = None
     for limit in limits:
         if limit is None:
             return None

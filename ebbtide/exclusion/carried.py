@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from ebbtide.exclusion.decide import Exclusion
 from ebbtide.exclusion.pod import PodTraits
 
-Names = frozenset[str]
-
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -28,7 +26,7 @@ class Difference:
         return " and ".join(part for part in parts if part)
 
 
-def carried_by_us(pod: PodTraits) -> Names:
+def carried_by_us(pod: PodTraits) -> frozenset[str]:
     """The zones that admission excluded from this pod earlier."""
     return pod.blocked_zones if pod.choice.excludes_exactly(pod.blocked_zones) else frozenset()
 

@@ -9,8 +9,6 @@ from ebbtide.exclusion.pod import PodTraits
 from ebbtide.exclusion.zones import GroupZones
 from ebbtide.model import Taint
 
-Names = frozenset[str]
-
 # k8s.io/api AdmissionResponse: keep warnings within 120 characters; beyond 256 they may be cut.
 LONGEST_WARNING = 120
 
@@ -86,7 +84,7 @@ class Around:
     """
 
     guarded: bool = False
-    volumes: Sequence[Names] = ()
+    volumes: Sequence[frozenset[str]] = ()
 
 
 NOTHING = Exclusion()
@@ -145,7 +143,7 @@ def _usable_groups(pod: PodTraits, zones: Mapping[str, GroupZones], rules: Rules
     return tuple(zones[name] for name in sorted(names) if name in zones)
 
 
-def _excluding(pod: PodTraits, blocked: Names, groups: Iterable[GroupZones], around: Around) -> Exclusion:
+def _excluding(pod: PodTraits, blocked: frozenset[str], groups: Iterable[GroupZones], around: Around) -> Exclusion:
     held = blocked & _held_by_volumes(around.volumes, blocked)
     excluded = blocked - held
     warnings: list[Caution] = []
@@ -162,7 +160,7 @@ def _excluding(pod: PodTraits, blocked: Names, groups: Iterable[GroupZones], aro
     return Exclusion(tuple(sorted(excluded)), tuple(sorted(labels)), None, tuple(warnings))
 
 
-def _held_by_volumes(volumes: Sequence[Names], blocked: Names) -> Names:
+def _held_by_volumes(volumes: Sequence[frozenset[str]], blocked: frozenset[str]) -> frozenset[str]:
     """Zones that stay allowed because all volumes can be reached from nowhere but from blocked zones."""
     if not volumes:
         return frozenset()
@@ -172,7 +170,7 @@ def _held_by_volumes(volumes: Sequence[Names], blocked: Names) -> Names:
     return reach or frozenset().union(*volumes)
 
 
-def _sentence(begin: str, zones: Names) -> str:
+def _sentence(begin: str, zones: frozenset[str]) -> str:
     """As many of the zones as fit into a warning."""
     room = LONGEST_WARNING - len(begin) - 1
     named = ", ".join(sorted(zones))

@@ -12,8 +12,6 @@ from ebbtide import vocabulary
 from ebbtide.kube.store import Store
 from ebbtide.model import Cell, NodeFacts
 
-Names = frozenset[str]
-
 
 @dataclass(frozen=True, slots=True)
 class GroupZones:
@@ -22,9 +20,9 @@ class GroupZones:
     `labels` are the keys under which the live nodes of a zone carry it: one, unless nodes differ.
     """
 
-    live: Names = frozenset()
-    blocked: Names = frozenset()
-    labels: Mapping[str, Names] = field(default_factory=dict)
+    live: frozenset[str] = frozenset()
+    blocked: frozenset[str] = frozenset()
+    labels: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -36,7 +34,7 @@ class _Tally:
     labels: Counter[str] = field(default_factory=Counter)
 
     @property
-    def shape(self) -> tuple[bool, bool, Names]:
+    def shape(self) -> tuple[bool, bool, frozenset[str]]:
         """What decisions depend on."""
         return self.live > 0, self.prevented > 0, frozenset(self.labels)
 
