@@ -24,10 +24,18 @@ _MOMENT: Final = 0.02
 _LAST_MOMENT: Final = 1.0
 # A simulation that has not ended after this many simulated seconds will not end by itself.
 DEFAULT_LIMIT: Final = 30 * 86_400.0
+# Timers nearer than this (simulated seconds) may be what rounding has left of a wait.
+_INSTANT: Final = 1e-6
+# A thousand nodes that are created, watched and tainted in the same instant take some thousand turns of the loop.
+_MOST_TURNS_IN_AN_INSTANT: Final = 500_000
 
 
 class StalledError(RuntimeError):
     """Nothing is ready, no timer is set and no I/O is under way: what is being waited for will never happen."""
+
+
+class SpinningError(RuntimeError):
+    """Something runs again and again without waiting: the simulated time would never go on."""
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
@@ -41,6 +49,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self._speed = speed
         self._since = time.monotonic()
         self._threads = 0
+        self._turns = 0
         self._files = _SimulatedSelector(self)
         super().__init__(self._files)
         self._own_files = len(self._files.get_map())
@@ -68,6 +77,10 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
     def wait(self, select: Callable[[float | None], list[Any]], timeout: float | None) -> list[Any]:
         """One wait of the loop: `select` is the real one, `timeout` in this loop's seconds (None: no timer is set)."""
+        self._turns = self._turns + 1 if timeout is not None and timeout < _INSTANT else 0
+        if self._speed is None and self._turns > _MOST_TURNS_IN_AN_INSTANT:
+            self._turns = 0  # so that the tasks can be cancelled
+            raise SpinningError(f"the loop does not come to rest at {self._elapsed} s")
         if timeout is not None and timeout <= 0:
             return select(0)
         if self._speed is not None:

@@ -64,6 +64,25 @@ def test_nr_37_a_signal_in_between_or_a_restart_begins_a_new_count() -> None:
     play(story, hold_down=180.0)
 
 
+def test_nr_37_a_hold_down_that_rounding_leaves_a_rest_of_is_no_hot_loop() -> None:
+    """At some of these instants a remainder of 1e-14 s is left, too short for a timer to move the clock."""
+
+    async def story(stage: Stage) -> None:
+        stage.nodes("a1 S(301s) P", "a2 P")
+        one = stage.start()
+        await stage.until(lambda: one.leads)
+        for number in range(40):
+            stage.calm("a1")
+            await stage.until(lambda: stage.clean("a1", "a2"), within=4)
+            stage.signal("a1", "a2")
+            await stage.until(lambda: stage.prevented("a1", "a2"), within=1)
+            stage.calm("a2")
+            await asyncio.sleep(0.1 + number / 7)
+        assert (one.metric("noderebalance_reconcile_duration_seconds_count") or 0) < 40 * 20
+
+    play(story, hold_down=3.1, max_rebalance_signal_time=0.0)
+
+
 def test_nr_38_a_storm_of_replacements_never_opens_the_zone() -> None:
     async def story(stage: Stage) -> None:
         stage.nodes("a1 S(301s)", "a2", "a3")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ebbtide.sim.time import SimulatedClock, SimulatedLoop, StalledError, simulate
+from ebbtide.sim.time import SimulatedClock, SimulatedLoop, SpinningError, StalledError, simulate
 
 
 def test_hours_pass_at_once() -> None:
@@ -60,6 +60,17 @@ def test_a_loop_without_any_timer_stalls() -> None:
     with pytest.raises(StalledError):
         loop.run_until_complete(loop.create_future())
     loop.close()
+
+
+def test_a_loop_that_spins_is_stopped() -> None:
+    """What runs again and again without waiting would keep the time from going on for ever."""
+
+    async def main() -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    with pytest.raises(SpinningError):
+        simulate(main())
 
 
 def test_failures_of_callbacks_are_not_lost() -> None:
