@@ -29,6 +29,10 @@ test: $(READY) ## every test, with a real Kubernetes control plane
 simulate: $(READY) ## random histories on simulated time, SEEDS=0-999; one number replays that history
 	$(RUN) -m tests.simulation.replay $(or $(SEEDS),0-999)
 
+.PHONY: fuzz
+fuzz: $(READY) ## a million broken admission reviews
+	EBBTIDE_FUZZ=1000000 $(RUN) -m pytest tests/webhook/test_fuzz.py $(ARGS)
+
 .PHONY: check check-format check-lint check-types check-layers check-docs
 check: check-format check-lint check-types check-layers check-docs ## format, lint, types, import layers, documentation
 
