@@ -9,6 +9,7 @@ from typing import Any
 from ebbtide.clock import Clock
 from ebbtide.config import Settings
 from ebbtide.errors import EbbtideError
+from ebbtide.exclusion.volumes import BoundVolumes
 from ebbtide.kube.errors import Forbidden
 from ebbtide.kube.resources import NAMESPACES, PDBS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from ebbtide.kube.store import Store
@@ -162,7 +163,8 @@ class Explainer:
         if self._rules.zonal_volume_policy == "evict":
             return PodSurroundings(namespaces)
         claims = await self._inquiry.collect(PERSISTENT_VOLUME_CLAIMS, claim_facts)
-        return PodSurroundings(namespaces, claims, await self._inquiry.collect(PERSISTENT_VOLUMES, volume_facts))
+        volumes = await self._inquiry.collect(PERSISTENT_VOLUMES, volume_facts)
+        return PodSurroundings(namespaces, BoundVolumes(claims, volumes))
 
     async def _no_pod(self, namespace: str, name: str) -> str:
         names = await self._inquiry.pod_names(namespace)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ebbtide.config import Settings
 from ebbtide.exclusion.carried import carried_by_us, difference
 from ebbtide.exclusion.decide import Exclusion, Rules, Skip
-from ebbtide.exclusion.volumes import VolumeZones
+from ebbtide.exclusion.volumes import BoundVolumes
 from ebbtide.exclusion.zones import BlockedZones, GroupZones
 from ebbtide.kube.errors import Forbidden
 from ebbtide.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
@@ -99,9 +99,9 @@ class WaitingPods:
         selector = self._settings.certs.webhook_configuration_selector
         return await self._inquiry.collect(MUTATING_WEBHOOKS, webhook_facts, label_selector=selector)
 
-    async def _volumes(self, pod: PodFacts) -> VolumeZones:
+    async def _volumes(self, pod: PodFacts) -> BoundVolumes:
         claims = await self._inquiry.collect(PERSISTENT_VOLUME_CLAIMS, claim_facts, namespace=pod.namespace)
-        return VolumeZones(claims, await self._inquiry.collect(PERSISTENT_VOLUMES, volume_facts))
+        return BoundVolumes(claims, await self._inquiry.collect(PERSISTENT_VOLUMES, volume_facts))
 
     def _rules(self) -> Rules:
         settings = self._settings

@@ -41,7 +41,8 @@ def document(
 
     `source` says what the rest is from, `at` when that was so.
     """
-    groups = group_nodes(nodes)
+    present = tuple(nodes)
+    groups = group_nodes(present)
     facts = {each.cell: each for group in groups.values() for each in group.cells.values()}
     unknown = {cell: inferred(groups[cell.group], cell, rules, now) for cell in facts.keys() - known.cells.keys()}
     statuses = {**known.cells, **unknown}
@@ -54,7 +55,7 @@ def document(
             cell_document(cell, statuses[cell], facts[cell].nodes if cell in facts else (), rules, now)
             for cell in sorted(statuses)
         ],
-        "webhook": {"blockedZones": blocked_zones(groups, rules)},
+        "webhook": {"blockedZones": blocked_zones(present, rules)},
     }
 
 

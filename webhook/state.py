@@ -9,7 +9,7 @@ from typing import Final
 
 from ebbtide.config import Settings
 from ebbtide.exclusion.decide import Around
-from ebbtide.exclusion.volumes import VolumeZones
+from ebbtide.exclusion.volumes import BoundVolumes
 from ebbtide.exclusion.zones import BlockedZones, GroupZones
 from ebbtide.kube.client import Client
 from ebbtide.kube.errors import KubeError
@@ -46,7 +46,7 @@ class State:
         self.volumes: Store[VolumeFacts] = Store(volume_facts)
         self.blocked = BlockedZones(self.nodes, rules.prevent_ca_scale_up_taint_key)
         self._aware = settings.webhook.volume_zone_awareness
-        self._volume_zones = VolumeZones(self.claims, self.volumes)
+        self._bound = BoundVolumes(self.claims, self.volumes)
         self._complete = False
 
     @property
@@ -58,7 +58,7 @@ class State:
         guarded = facts is not None and facts.guarded
         if not claims or not self._aware:
             return _PLAIN[guarded]
-        return Around(guarded, self._volume_zones.of(namespace, claims))
+        return Around(guarded, self._bound.zones(namespace, claims))
 
     @property
     def complete(self) -> bool:

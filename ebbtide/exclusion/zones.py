@@ -5,7 +5,7 @@ from its first taint to its last.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ebbtide import vocabulary
@@ -39,41 +39,27 @@ class _Tally:
         return self.live > 0, self.prevented > 0, frozenset(self.labels)
 
 
-class BlockedZones:
-    """Index of the node store. An event costs the same however many nodes there are.
+class _Count:
+    """The zones of all groups, counted node by node. A step costs the same however many nodes there are."""
 
-    `groups` maps a group to its zones; a group without a live node is not in it. Mappings once handed out stay as they
-    are: a change replaces the group's value.
-    """
-
-    def __init__(self, nodes: Store[NodeFacts], prevent_taint_key: str) -> None:
+    def __init__(self, prevent_taint_key: str) -> None:
+        self.groups: dict[str, GroupZones] = {}
         self._key = prevent_taint_key
         self._tallies: dict[str, dict[str, _Tally]] = {}
-        self._groups: dict[str, GroupZones] = {}
-        self._handlers: list[Callable[[str], None]] = []
-        for node in nodes.values():
-            self._changed(None, node)
-        nodes.subscribe(self._changed)
 
-    @property
-    def groups(self) -> Mapping[str, GroupZones]:
-        return self._groups
-
-    def on_change(self, handler: Callable[[str], None]) -> None:
-        """Calls `handler` with the group whose zones have changed, after the change."""
-        self._handlers.append(handler)
-
-    def _changed(self, old: NodeFacts | None, new: NodeFacts | None) -> None:
+    def move(self, old: NodeFacts | None, new: NodeFacts | None) -> list[str]:
+        """A node has come, changed or gone; returns the groups whose zones are others now."""
         before, after = self._place(old), self._place(new)
         if before == after:
-            return
+            return []
         cells = {place[0] for place in (before, after) if place is not None}
         shapes = {cell: self._tally(cell).shape for cell in cells}
         self._count(before, -1)
         self._count(after, 1)
-        changed = {cell.group for cell in cells if self._tally(cell).shape != shapes[cell]}
-        for group in sorted(changed):
+        changed = sorted({cell.group for cell in cells if self._tally(cell).shape != shapes[cell]})
+        for group in changed:
             self._renew(group)
+        return changed
 
     def _place(self, node: NodeFacts | None) -> tuple[Cell, bool, str] | None:
         """Cell, whether it is prevented there, and zone label of a node that counts."""
@@ -98,15 +84,46 @@ class BlockedZones:
 
     def _renew(self, group: str) -> None:
         zones = {zone: tally for zone, tally in self._tallies[group].items() if tally.live}
-        if zones:
-            self._tallies[group] = zones
-            self._groups[group] = GroupZones(
-                live=frozenset(zones),
-                blocked=frozenset(zone for zone, tally in zones.items() if tally.prevented),
-                labels={zone: frozenset(tally.labels) for zone, tally in zones.items()},
-            )
-        else:
+        if not zones:
             del self._tallies[group]
-            self._groups.pop(group, None)
-        for handler in self._handlers:
-            handler(group)
+            self.groups.pop(group, None)
+            return
+        self._tallies[group] = zones
+        self.groups[group] = GroupZones(
+            live=frozenset(zones),
+            blocked=frozenset(zone for zone, tally in zones.items() if tally.prevented),
+            labels={zone: frozenset(tally.labels) for zone, tally in zones.items()},
+        )
+
+
+def group_zones(nodes: Iterable[NodeFacts], prevent_taint_key: str) -> Mapping[str, GroupZones]:
+    """The zones of each group that has live nodes."""
+    count = _Count(prevent_taint_key)
+    for node in nodes:
+        count.move(None, node)
+    return count.groups
+
+
+class BlockedZones:
+    """The same of a store of nodes, kept up to date."""
+
+    def __init__(self, nodes: Store[NodeFacts], prevent_taint_key: str) -> None:
+        self._count = _Count(prevent_taint_key)
+        self._handlers: list[Callable[[str], None]] = []
+        for node in nodes.values():
+            self._count.move(None, node)
+        nodes.subscribe(self._changed)
+
+    @property
+    def groups(self) -> Mapping[str, GroupZones]:
+        """The zones of each group that has live nodes. Values once handed out stay as they are: others replace them."""
+        return self._count.groups
+
+    def on_change(self, handler: Callable[[str], None]) -> None:
+        """Calls `handler` with the group whose zones have changed, after the change."""
+        self._handlers.append(handler)
+
+    def _changed(self, old: NodeFacts | None, new: NodeFacts | None) -> None:
+        for group in self._count.move(old, new):
+            for handler in self._handlers:
+                handler(group)

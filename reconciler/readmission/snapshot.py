@@ -7,7 +7,7 @@ from typing import Any, Final
 from ebbtide.exclusion.decide import Around, Exclusion, Rules, exclude
 from ebbtide.exclusion.fields import mapping, sequence
 from ebbtide.exclusion.pod import pod_traits
-from ebbtide.exclusion.volumes import VolumeZones
+from ebbtide.exclusion.volumes import BoundVolumes
 from ebbtide.exclusion.zones import BlockedZones
 from ebbtide.kube.store import Store
 from ebbtide.model import CellLabels, NamespaceFacts
@@ -132,7 +132,7 @@ class Watched:
     pods: Store[PendingPod]
     namespaces: Store[NamespaceFacts]
     webhooks: Store[WebhookFacts]
-    volumes: VolumeZones | None
+    volumes: BoundVolumes | None
 
     @property
     def known(self) -> bool:
@@ -180,7 +180,7 @@ class Snapshot:
         namespace = self._watched.namespaces.get(traits.namespace)
         around = Around(
             guarded=namespace is not None and namespace.guarded,
-            volumes=() if volumes is None else volumes.of(traits.namespace, traits.claims),
+            volumes=() if volumes is None else volumes.zones(traits.namespace, traits.claims),
         )
         return exclude(traits, self._zones.groups, around, self._rules)
 

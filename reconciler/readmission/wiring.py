@@ -1,7 +1,7 @@
 """Puts re-admission together from what the program offers."""
 
 from ebbtide.exclusion.decide import Rules
-from ebbtide.exclusion.volumes import VolumeZones
+from ebbtide.exclusion.volumes import BoundVolumes
 from ebbtide.exclusion.zones import BlockedZones
 from ebbtide.kube.reflector import Reflector
 from ebbtide.kube.resources import MUTATING_WEBHOOKS, PODS
@@ -27,7 +27,7 @@ def build(context: Context) -> Readmission:
     webhooks = Store(webhook_facts)
     aware = settings.webhook.volume_zone_awareness
     zones = BlockedZones(context.nodes, settings.node_rebalance.prevent_ca_scale_up_taint_key)
-    watched = Watched(pods, shared.namespaces, webhooks, VolumeZones(shared.claims, shared.volumes) if aware else None)
+    watched = Watched(pods, shared.namespaces, webhooks, BoundVolumes(shared.claims, shared.volumes) if aware else None)
     controller = Readmission(
         Snapshot(watched, zones, _rules(context)),
         context.clock,

@@ -83,7 +83,7 @@ class Rebalance:
         self._statuses = statuses
         self._report = report
         self._hands = hands
-        self._cells = Cells(nodes)
+        self._cells = Cells.following(nodes)
         self._memory = Memory()
         # A lock is there as long as somebody holds it or waits for it: cells come and go.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()

@@ -3,13 +3,16 @@
 Keys are camelCase, times RFC 3339, ages and durations seconds.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from itertools import groupby
 from typing import Any
 
 from ebbtide.config.rebalance import NodeRebalance
+from ebbtide.exclusion.zones import group_zones
 from ebbtide.model import Cell, NodeFacts, format_time
 from reconciler.rebalance.decide import CellFacts, GroupFacts, decide, is_prevented
 from reconciler.rebalance.signal import Signal, epoch_seconds, signal_of
+from reconciler.rebalance.snapshot import Cells
 from reconciler.rebalance.status import CellStatus
 from reconciler.rebalance.stories import advice
 from reconciler.rebalance.verdict import State, Streak, judge
@@ -19,14 +22,11 @@ Document = dict[str, Any]
 
 def group_nodes(nodes: Iterable[NodeFacts]) -> dict[str, GroupFacts]:
     """The cells of all nodes by group, as somebody sees them who remembers nothing."""
-    cells: dict[Cell, list[NodeFacts]] = {}
-    for node in sorted(nodes, key=lambda node: node.name):
-        if node.cell is not None:
-            cells.setdefault(node.cell, []).append(node)
-    groups: dict[str, dict[str, CellFacts]] = {}
-    for cell in sorted(cells):
-        groups.setdefault(cell.group, {})[cell.zone] = CellFacts(cell, tuple(cells[cell]))
-    return {group: GroupFacts(group, zones) for group, zones in groups.items()}
+    cells = Cells(nodes)
+    return {
+        group: GroupFacts(group, {cell.zone: CellFacts(cell, cells.nodes(cell)) for cell in of_group})
+        for group, of_group in groupby(sorted(cells), key=lambda cell: cell.group)
+    }
 
 
 def inferred(group: GroupFacts, cell: Cell, rules: NodeRebalance, now: float) -> CellStatus:
@@ -96,13 +96,10 @@ def zone_document(status: CellStatus, zone: str) -> Document:
     }
 
 
-def blocked_zones(groups: Mapping[str, GroupFacts], rules: NodeRebalance) -> dict[str, list[str]]:
-    """By group, the zones in which a live node carries the prevent taint: those that new pods are kept out of."""
-    blocked = {
-        name: [zone for zone, facts in group.cells.items() if any(is_prevented(node, rules) for node in facts.live)]
-        for name, group in groups.items()
-    }
-    return {name: zones for name, zones in blocked.items() if zones}
+def blocked_zones(nodes: Iterable[NodeFacts], rules: NodeRebalance) -> dict[str, list[str]]:
+    """By group, the zones that the webhook keeps new pods out of."""
+    groups = group_zones(nodes, rules.prevent_ca_scale_up_taint_key)
+    return {name: sorted(groups[name].blocked) for name in sorted(groups) if groups[name].blocked}
 
 
 def _set_at(facts: CellFacts, rules: NodeRebalance) -> float | None:

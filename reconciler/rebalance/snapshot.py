@@ -1,23 +1,30 @@
 """Stores → frozen facts: the nodes by cell, kept up to date event by event, so that a look costs one cell."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ebbtide.config.rebalance import NodeRebalance
+from ebbtide.exclusion.volumes import BoundVolumes
 from ebbtide.kube.store import Store
-from ebbtide.model import Cell, ClaimFacts, NamespaceFacts, NodeFacts, PodFacts, VolumeFacts
+from ebbtide.model import Cell, NamespaceFacts, NodeFacts, PodFacts, VolumeFacts
 from reconciler.rebalance.decide import CellFacts, GroupFacts
 from reconciler.rebalance.evictions import Surroundings
 from reconciler.rebalance.memory import Memory
 
 
 class Cells:
-    """Index of the node store: group → zone → node name → facts. Nodes outside any cell are not in it."""
+    """Index of nodes: group → zone → node name → facts. Nodes outside any cell are not in it."""
 
-    def __init__(self, nodes: Store[NodeFacts]) -> None:
+    def __init__(self, nodes: Iterable[NodeFacts]) -> None:
         self._groups: dict[str, dict[str, dict[str, NodeFacts]]] = {}
-        for node in nodes.values():
+        for node in nodes:
             self._changed(None, node)
-        nodes.subscribe(self._changed)
+
+    @classmethod
+    def following(cls, nodes: Store[NodeFacts]) -> "Cells":
+        """The index of a store, kept up to date."""
+        cells = cls(nodes.values())
+        nodes.subscribe(cells._changed)
+        return cells
 
     def __iter__(self) -> Iterator[Cell]:
         return (Cell(group, zone) for group, zones in self._groups.items() for zone in zones)
@@ -80,30 +87,24 @@ class Snapshot:
 class PodSurroundings:
     """Facts for `evictions`: what decides about a pod besides itself.
 
-    `claims` and `volumes` are watched only with `zonal-volume-policy = "hold"`.
+    `volumes` are there only with `zonal-volume-policy = "hold"`.
     """
 
-    def __init__(
-        self,
-        namespaces: Store[NamespaceFacts],
-        claims: Store[ClaimFacts] | None = None,
-        volumes: Store[VolumeFacts] | None = None,
-    ) -> None:
+    def __init__(self, namespaces: Store[NamespaceFacts], volumes: BoundVolumes | None = None) -> None:
         self._namespaces = namespaces
-        self._claims = claims
         self._volumes = volumes
 
     def on_change(self, handler: Callable[[], None]) -> None:
         """Calls `handler` whenever something that decides about pods has changed."""
-        for store in (self._namespaces, self._claims, self._volumes):
-            if store is not None:
-                store.subscribe(lambda _old, _new: handler())
+        self._namespaces.subscribe(lambda _old, _new: handler())
+        if self._volumes is not None:
+            self._volumes.on_change(handler)
 
     async def wait_known(self) -> None:
         """Returns when everything that decides about pods has been read once."""
-        for store in (self._namespaces, self._claims, self._volumes):
-            if store is not None:
-                await store.wait_synced()
+        await self._namespaces.wait_synced()
+        if self._volumes is not None:
+            await self._volumes.wait_known()
 
     def of(self, node: NodeFacts, pods: tuple[PodFacts, ...]) -> Surroundings:
         """Costs what these pods cost, however many namespaces there are."""
@@ -112,12 +113,10 @@ class PodSurroundings:
         return Surroundings(node, ignored, self._behind_claims(pods))
 
     def _behind_claims(self, pods: tuple[PodFacts, ...]) -> Mapping[str, VolumeFacts]:
-        if self._claims is None or self._volumes is None:
+        if self._volumes is None:
             return {}
-        keys = [f"{pod.namespace}/{claim}" for pod in pods for claim in pod.claims]
-        bound = {key: claim.volume for key in keys if (claim := self._claims.get(key)) is not None and claim.volume}
-        volumes = {key: self._volumes.get(volume) for key, volume in bound.items()}
-        return {key: volume for key, volume in volumes.items() if volume is not None}
+        bound = ((pod.namespace, self._volumes.behind(pod.namespace, pod.claims)) for pod in pods if pod.claims)
+        return {f"{namespace}/{claim}": volume for namespace, found in bound for claim, volume in found.items()}
 
 
 def _since(instant: float | None, monotonic: float) -> float:

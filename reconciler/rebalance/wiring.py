@@ -1,5 +1,6 @@
 """Puts zone rebalance together from what the program offers."""
 
+from ebbtide.exclusion.volumes import BoundVolumes
 from reconciler.engine.context import Context
 from reconciler.rebalance.act import Act
 from reconciler.rebalance.controller import Hands, Rebalance
@@ -31,4 +32,4 @@ def _surroundings(context: Context) -> PodSurroundings:
     shared = context.shared
     if context.settings.node_rebalance.zonal_volume_policy == "evict":
         return PodSurroundings(shared.namespaces)
-    return PodSurroundings(shared.namespaces, shared.claims, shared.volumes)
+    return PodSurroundings(shared.namespaces, BoundVolumes(shared.claims, shared.volumes))

@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide import vocabulary
 from ebbtide.exclusion.decide import Rules
-from ebbtide.exclusion.volumes import VolumeZones
+from ebbtide.exclusion.volumes import BoundVolumes
 from ebbtide.exclusion.zones import BlockedZones
 from ebbtide.kube.store import Store
 from ebbtide.model import claim_facts, namespace_facts, volume_facts
@@ -125,7 +125,7 @@ class Scene:
         self.pods = pod_store()
         self.namespaces, self.webhooks = Store(namespace_facts), Store(webhook_facts)
         self.claims, self.volumes = Store(claim_facts), Store(volume_facts)
-        volumes = VolumeZones(self.claims, self.volumes) if aware else None
+        volumes = BoundVolumes(self.claims, self.volumes) if aware else None
         watched = Watched(self.pods, self.namespaces, self.webhooks, volumes)
         zones = BlockedZones(self.nodes, vocabulary.PREVENT_TAINT_KEY)
         self.snapshot = Snapshot(watched, zones, Rules())
