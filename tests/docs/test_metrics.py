@@ -17,6 +17,7 @@ from reconciler.rebalance import stories
 from reconciler.rebalance.answers import Result
 from reconciler.rebalance.report import Report
 from reconciler.rebalance.verdict import State
+from tests.docs.test_webhook import VALUES as ADMISSION
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `([^`]+)` \|", PAGE, flags=re.MULTILINE)
@@ -40,7 +41,7 @@ def told(registry: CollectorRegistry) -> set[str]:
 
 
 def test_every_state_and_every_result_is_listed() -> None:
-    values = {*State, *Result, *Wait, *ReadmissionResult, *RESULTS}
+    values = {*State, *Result, *Wait, *ReadmissionResult, *RESULTS, *ADMISSION}
     assert values == {row for row in ROWS if re.fullmatch(r"[a-z-]+", row)}
 
 
