@@ -32,6 +32,7 @@ from ebbtide.kube.resources import NODES
 from ebbtide.kube.store import Store
 from ebbtide.model import CellLabels, NodeFacts, node_facts
 from ebbtide.service.arguments import Common, add_common
+from ebbtide.service.connection import ApiFigures, StoreAges
 from ebbtide.service.metrics import new_registry, product_version
 from ebbtide.service.permissions import persistence, wait_until_permitted
 from ebbtide.service.probes import Health, not_longer_than
@@ -141,10 +142,12 @@ class Reconciler:
         self._stopping = asyncio.Event()
         self._one_state = asyncio.Lock()
         permitted = client.permitted(self._permit)
-        shared = Shared(permitted, clock, place.identity, dry_run=dry_run)
+        self._ages = StoreAges(self.registry)
+        shared = Shared(permitted, clock, place.identity, self._ages, dry_run=dry_run)
         self._controllers = controllers.build(self._context(permitted, shared))
         self._leading = Leading(self._controllers.runnables, shared.parts)
         self._watch_health()
+        ApiFigures(self.registry, client.traffic)
         _expose(self.registry, self._permit)
 
     def parts(self, listening: socket.socket | None) -> tuple[Part, ...]:
@@ -188,7 +191,7 @@ class Reconciler:
         )
         self._wait_for("")
         judge = persistence(self._client, self._nodes.age, _REFUSALS_MAY_LAST)
-        await Reflector(self._client, NODES, self._nodes, on_problem=judge).run()
+        await self._ages.follow(Reflector(self._client, NODES, self._nodes, on_problem=judge)).run()
 
     async def _stand(self) -> None:
         if await self._nodes_known():
@@ -229,6 +232,7 @@ class Reconciler:
             client=permitted,
             nodes=self._nodes,
             shared=shared,
+            ages=self._ages,
             registry=self.registry,
             clock=self._clock,
             namespace=self._place.namespace,

@@ -16,7 +16,8 @@ from ebbtide.kube.backoff import jittered
 from ebbtide.kube.errors import Gone, Unreachable
 from ebbtide.kube.limits import Lane, RateLimits
 from ebbtide.kube.resources import PODS, Resource
-from ebbtide.kube.transport import Call, Transport, Verb
+from ebbtide.kube.traffic import Traffic, Verb
+from ebbtide.kube.transport import Call, Transport
 
 Object = dict[str, Any]
 Objects = list[Object]
@@ -114,7 +115,12 @@ class Client:
 
     @property
     def sent(self) -> Counter[Verb]:
-        return self._transport.sent
+        return self._transport.traffic.sent
+
+    @property
+    def traffic(self) -> Traffic:
+        """What was sent and answered, counted over all views."""
+        return self._transport.traffic
 
     def permitted(self, permit: Callable[[], bool]) -> "Client":
         """The same client, whose writes raise NotLeading instead of being sent while `permit()` is false.

@@ -9,6 +9,7 @@ is dropped, and every failure is told to `on_problem`.
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from math import isfinite
 from typing import Final, Generic, Never, TypeVar, Unpack
 
 import structlog
@@ -30,6 +31,7 @@ from ebbtide.kube.limits import LONGEST_PAUSE
 from ebbtide.kube.resources import Resource
 from ebbtide.kube.store import Store, Versioned, World
 from ebbtide.kube.stream import ADDED, BOOKMARK, WatchEvent
+from ebbtide.kube.traffic import ending_of
 
 T = TypeVar("T", bound=Versioned)
 Events = AsyncGenerator[WatchEvent, None]
@@ -80,17 +82,36 @@ class Reflector(Generic[T]):
         self._streams_lists = True
         self._progress = False
         self._silent_before = False
+        self._running = False
 
     @property
     def name(self) -> str:
         """For messages and supervision."""
-        return f"watch of {self._resource.plural}"
+        return f"watch of {self.kind}"
+
+    @property
+    def kind(self) -> str:
+        """The plural name of what is watched."""
+        return self._resource.plural
+
+    def age(self) -> float | None:
+        """Seconds since the server was last heard of; None while this does not run, and before the first word."""
+        age = self._store.age()
+        return age if self._running and isfinite(age) else None
 
     async def run(self) -> Never:
         """Ends only by cancellation, or by what `on_problem` or a handler of the store raises."""
+        self._running = True
+        try:
+            await self._keep()
+        finally:
+            self._running = False
+
+    async def _keep(self) -> Never:
         while True:
             self._progress = False
             problem = await self._attempt()
+            self._client.traffic.endings[self.kind, ending_of(problem)] += 1
             if problem is not None and not isinstance(problem, Gone):
                 self._on_problem(problem)
             await asyncio.sleep(self._pause(problem))

@@ -6,10 +6,9 @@ take seconds in which leadership can end. aiohttp's errors stop here.
 
 import asyncio
 import contextlib
-from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 import aiohttp
 
@@ -18,6 +17,7 @@ from ebbtide.kube.answers import Answer, failure
 from ebbtide.kube.backoff import Backoff
 from ebbtide.kube.errors import ApiError, NoCredentials, NotLeading, Silent, Throttled, Unavailable, Unreachable
 from ebbtide.kube.limits import LONGEST_PAUSE, Lane, RateLimits, Throttle
+from ebbtide.kube.traffic import NO_ANSWER, Traffic, Verb
 
 # An eviction can wait behind others under one budget: more than 3 s were seen at 32 in parallel, and the server
 # itself gives up after 34 s (apiserver --request-timeout caps it at 60 s).
@@ -27,15 +27,6 @@ CONNECT_SECONDS: Final = 10.0
 LARGEST_BODY: Final = 256 << 20
 _READ_ATTEMPTS: Final = 4
 _WHOLE_REQUEST: Final = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
-
-
-class Verb(NamedTuple):
-    """What RBAC is asked about a request."""
-
-    verb: str
-    group: str
-    resource: str
-    subresource: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +58,7 @@ class Transport:
         self._throttle = Throttle(limits)
         self._pool: _Pool | None = None
         self._retired: list[_Pool] = []
-        self.sent: Counter[Verb] = Counter()
+        self.traffic = Traffic()
 
     async def close(self) -> None:
         pools = [*self._retired, *([self._pool] if self._pool else [])]
@@ -144,7 +135,8 @@ class Transport:
         if call.permit is not None and not call.permit():
             raise NotLeading(f"{call.what}: held back, this process may not write")
         if call.verb is not None:
-            self.sent[call.verb] += 1
+            self.traffic.sent[call.verb] += 1
+        answered = False
         try:
             async with (
                 pool,
@@ -160,6 +152,8 @@ class Transport:
                     server_hostname=self._access.server_name or None,
                 ) as response,
             ):
+                answered = True
+                self._count(call, str(response.status))
                 yield response
         except aiohttp.ClientSSLError as error:
             # Certificates change on disk: the next attempt reads them anew.
@@ -169,6 +163,13 @@ class Transport:
             raise Silent(call.what, f"silent for {timeout.sock_read:.0f} s") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unreachable(call.what, str(error) or type(error).__name__) from error
+        finally:
+            if not answered:
+                self._count(call, NO_ANSWER)
+
+    def _count(self, call: Call, code: str) -> None:
+        if call.verb is not None:
+            self.traffic.answers[call.verb, code] += 1
 
     def _current_pool(self, call: Call) -> "_Pool":
         if self._pool is None:

@@ -28,15 +28,10 @@ def build(context: Context) -> Certificates:
         Report(context.registry, _teller(context)),
         dry_run=context.dry_run,
     )
+    selector, named = certs.webhook_configuration_selector, f"metadata.name={certs.secret_name}"
     beside = (
-        Reflector(client, MUTATING_WEBHOOKS, configurations, label_selector=certs.webhook_configuration_selector),
-        Reflector(
-            client,
-            SECRETS,
-            secrets,
-            namespace=context.namespace,
-            field_selector=f"metadata.name={certs.secret_name}",
-        ),
+        context.ages.follow(Reflector(client, MUTATING_WEBHOOKS, configurations, label_selector=selector)),
+        context.ages.follow(Reflector(client, SECRETS, secrets, namespace=context.namespace, field_selector=named)),
     )
     controller = Certificates(rotation, beside)
     configurations.subscribe(controller.changed)

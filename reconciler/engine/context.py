@@ -10,6 +10,7 @@ from ebbtide.config import Settings
 from ebbtide.kube.client import Client
 from ebbtide.kube.store import Store
 from ebbtide.model import NodeFacts
+from ebbtide.service.connection import StoreAges
 from reconciler.engine.shared import Shared
 
 
@@ -19,13 +20,15 @@ class Context:
 
     `client` refuses to write (NotLeading) whenever this process does not lead, and always in a dry run. `nodes` is
     kept up to date by the program, leading or not, and complete before any controller runs; what is `shared` is run
-    while this process leads. `namespace` is where the product lives, `identity` this process's name in the election.
+    while this process leads. `ages` is told of every further watch. `namespace` is where the product lives, `identity`
+    this process's name in the election.
     """
 
     settings: Settings
     client: Client
     nodes: Store[NodeFacts]
     shared: Shared
+    ages: StoreAges
     registry: CollectorRegistry
     clock: Clock
     namespace: str

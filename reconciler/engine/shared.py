@@ -10,6 +10,7 @@ from ebbtide.kube.reflector import Reflector
 from ebbtide.kube.resources import NAMESPACES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Resource
 from ebbtide.kube.store import Store, Versioned
 from ebbtide.model import ClaimFacts, NamespaceFacts, VolumeFacts, claim_facts, namespace_facts, volume_facts
+from ebbtide.service.connection import StoreAges
 from reconciler.engine.beside import Beside
 from reconciler.engine.events import Recorder
 
@@ -22,8 +23,9 @@ class Shared:
     What was made has to be run, see `parts`; until then stores are empty and events wait.
     """
 
-    def __init__(self, client: Client, clock: Clock, identity: str, *, dry_run: bool) -> None:
+    def __init__(self, client: Client, clock: Clock, identity: str, ages: StoreAges, *, dry_run: bool) -> None:
         self._client = client
+        self._ages = ages
         self.recorder = None if dry_run else Recorder(client, clock, identity)
         self._watches: list[Beside] = []
 
@@ -47,5 +49,5 @@ class Shared:
 
     def _watched(self, resource: Resource, project: Callable[[Mapping[str, Any]], T]) -> Store[T]:
         store = Store(project)
-        self._watches.append(Reflector(self._client, resource, store))
+        self._watches.append(self._ages.follow(Reflector(self._client, resource, store)))
         return store

@@ -45,8 +45,8 @@ def build(context: Context) -> Readmission:
 def _watches(context: Context, pods: Store[PendingPod], webhooks: Store[WebhookFacts]) -> tuple[Beside, ...]:
     selector = context.settings.certs.webhook_configuration_selector
     return (
-        Reflector(context.client, PODS, pods, field_selector=_WAITING),
-        Reflector(context.client, MUTATING_WEBHOOKS, webhooks, label_selector=selector),
+        context.ages.follow(Reflector(context.client, PODS, pods, field_selector=_WAITING)),
+        context.ages.follow(Reflector(context.client, MUTATING_WEBHOOKS, webhooks, label_selector=selector)),
     )
 
 

@@ -23,6 +23,7 @@ from ebbtide.config import Settings
 from ebbtide.kube.client import Client
 from ebbtide.kube.store import Store
 from ebbtide.model import CellLabels, node_facts
+from ebbtide.service.connection import StoreAges
 from ebbtide.sim import objects
 from ebbtide.sim.cluster import Cluster
 from ebbtide.sim.kinds import MUTATING_WEBHOOKS, PODS, SECRETS
@@ -82,11 +83,13 @@ class Leader:
         self.alive = True
         client = Client(self.tap.access(), field_manager="ebbtide-reconciler", user_agent=name)
         permitted = client.permitted(lambda: self.alive)
-        self._shared = Shared(permitted, world.cluster.clock, name, dry_run=False)
+        ages = StoreAges(self.registry)
+        self._shared = Shared(permitted, world.cluster.clock, name, ages, dry_run=False)
         context = Context(
             settings=world.settings,
             client=permitted,
             shared=self._shared,
+            ages=ages,
             nodes=Store(lambda raw: node_facts(raw, _LABELS)),
             registry=self.registry,
             clock=world.cluster.clock,

@@ -7,8 +7,13 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from ebbtide.clock import SystemClock
+from ebbtide.config import Settings
 from ebbtide.config.rebalance import NodeRebalance
+from ebbtide.kube.access import from_url
+from ebbtide.kube.client import Client
+from ebbtide.kube.traffic import Ending
 from reconciler.engine.verdict import RESULTS
+from reconciler.main import Place, Reconciler
 from reconciler.readmission import stories as readmission_stories
 from reconciler.readmission.decide import Wait
 from reconciler.readmission.report import Report as ReadmissionReport
@@ -35,13 +40,20 @@ def test_every_metric_of_re_admission_is_listed() -> None:
     assert told(registry) == {row for row in ROWS if row.startswith("readmission_")}
 
 
+async def test_every_metric_of_the_process_is_listed() -> None:
+    async with Client(from_url("http://127.0.0.1:1"), field_manager="test", user_agent="test") as client:
+        registry = Reconciler(Settings(), client, SystemClock(), Place("ebbtide-system", "a"), dry_run=False).registry
+        families = {name for name in told(registry) if name.startswith("ebbtide_")}
+    assert families == {row for row in ROWS if row.startswith("ebbtide_")}
+
+
 def told(registry: CollectorRegistry) -> set[str]:
     """The names under which the metrics of a registry are exposed."""
     return {f"{family.name}_total" if family.type == "counter" else family.name for family in registry.collect()}
 
 
 def test_every_state_and_every_result_is_listed() -> None:
-    values = {*State, *Result, *Wait, *ReadmissionResult, *RESULTS, *ADMISSION}
+    values = {*State, *Result, *Wait, *ReadmissionResult, *RESULTS, *Ending, *ADMISSION}
     assert values == {row for row in ROWS if re.fullmatch(r"[a-z-]+", row)}
 
 

@@ -11,7 +11,7 @@ from ebbtide.kube.access import Access, from_url
 from ebbtide.kube.client import Client, Listing
 from ebbtide.kube.limits import Lane, RateLimits
 from ebbtide.kube.resources import EVENTS, LEASES, NODES, PDBS, PODS
-from ebbtide.kube.transport import Verb
+from ebbtide.kube.traffic import Verb
 from ebbtide.sim.time import simulate
 from tests.ebbtide.kube.wire import Reply, Wire, hangs_up, listing, node, refuses, says, streams
 

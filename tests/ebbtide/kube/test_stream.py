@@ -13,7 +13,7 @@ from ebbtide.kube import errors
 from ebbtide.kube.client import Client
 from ebbtide.kube.resources import NODES
 from ebbtide.kube.stream import WatchEvent, events, lines
-from ebbtide.kube.transport import Verb
+from ebbtide.kube.traffic import Verb
 from tests.ebbtide.kube.wire import Wire, bookmark, event, node, refuses, status, streams
 
 

@@ -3,9 +3,12 @@
 import asyncio
 from collections import Counter
 
+from prometheus_client import CollectorRegistry
+
 from ebbtide.config import Settings
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.kube.client import Client
+from ebbtide.service.connection import StoreAges
 from ebbtide.service.supervisor import Supervisor
 from ebbtide.sim import objects
 from ebbtide.sim.cluster import Cluster
@@ -19,7 +22,7 @@ def test_a_store_is_watched_only_if_somebody_asks_for_it_and_then_once() -> None
     async def story() -> None:
         async with Cluster() as cluster, Client(cluster.access(), field_manager="test", user_agent="test") as client:
             cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "db"}})
-            shared = Shared(client, cluster.clock, "a", dry_run=True)
+            shared = Shared(client, cluster.clock, "a", StoreAges(CollectorRegistry()), dry_run=True)
             assert shared.namespaces is shared.namespaces
             async with running(shared.parts):
                 await shared.namespaces.wait_synced()
@@ -32,8 +35,10 @@ def test_a_store_is_watched_only_if_somebody_asks_for_it_and_then_once() -> None
 def test_a_dry_run_has_nobody_who_writes_events() -> None:
     async def story() -> None:
         async with Cluster() as cluster, Client(cluster.access(), field_manager="test", user_agent="test") as client:
-            assert Shared(client, cluster.clock, "a", dry_run=True).recorder is None
-            assert Shared(client, cluster.clock, "a", dry_run=False).recorder is not None
+            assert Shared(client, cluster.clock, "a", StoreAges(CollectorRegistry()), dry_run=True).recorder is None
+            assert (
+                Shared(client, cluster.clock, "a", StoreAges(CollectorRegistry()), dry_run=False).recorder is not None
+            )
 
     simulate(story())
 
