@@ -118,7 +118,7 @@ class Place:
     def of(cls, settings: Settings, environ: Mapping[str, str]) -> "Place":
         """A pod is called by its name; anything else by host and chance, so that two on one host differ."""
         return cls(
-            namespace=settings.home(environ),
+            namespace=settings.home,
             identity=environ.get("POD_NAME") or f"{socket.gethostname()}_{uuid4().hex[:8]}",
         )
 

@@ -159,7 +159,7 @@ class Webhook:
         self._client = client
         self._ports = ports
         self._client_ca = client_ca
-        self._namespace = settings.home(os.environ)
+        self._namespace = settings.home
         self._pod = OwnPod.of(os.environ)
         self._state = State(settings)
         self._report = Report(self.registry, self._state.age)

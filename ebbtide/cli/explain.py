@@ -1,6 +1,5 @@
 """`ebbtide explain`: why a zone, node or pod is as it is."""
 
-import os
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
@@ -57,7 +56,7 @@ def run(arguments: Namespace) -> int:
 
 
 async def _answer(question: Question, form: str, client: Client, settings: Settings) -> int:
-    inquiry = Inquiry(client, settings, settings.home(os.environ))
+    inquiry = Inquiry(client, settings, settings.home)
     explanation = await question(Explainer(inquiry, settings, SystemClock()))
     if form == "json":
         print_json(explanation.document())

@@ -1,7 +1,6 @@
 """`ebbtide status`: every zone of every node group, from the leader or, without one, from the cluster itself."""
 
 import asyncio
-import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -53,7 +52,7 @@ def run(arguments: Namespace) -> int:
 
 
 async def _of_cluster(arguments: Namespace, notes: tuple[str, ...], client: Client, settings: Settings) -> int:
-    inquiry = Inquiry(client, settings, settings.home(os.environ))
+    inquiry = Inquiry(client, settings, settings.home)
 
     async def look() -> Answer:
         found = await from_cluster(inquiry, settings, SystemClock())

@@ -1,6 +1,5 @@
 """The whole configuration as one value."""
 
-from collections.abc import Mapping
 from typing import Final
 
 from ebbtide.config.admission import Certs, Webhook
@@ -37,6 +36,7 @@ class Settings(Section, frozen=True):
 
     observability: Observability = Observability()
 
-    def home(self, environ: Mapping[str, str]) -> str:
-        """The namespace of lease, Secret and own Service."""
-        return self.namespace or environ.get("POD_NAMESPACE") or DEFAULT_NAMESPACE
+    @property
+    def home(self) -> str:
+        """The namespace of lease, Secret and own Service: what `load` has settled, where it was asked."""
+        return self.namespace or DEFAULT_NAMESPACE

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from ebbtide import vocabulary
-from ebbtide.config import Settings
+from ebbtide.config import Settings, load
 from ebbtide.errors import ClusterAccessError
 from ebbtide.kube.client import Client
 from ebbtide.service.server import bind
@@ -258,7 +258,8 @@ async def test_the_whole_program_serves_its_probes_and_metrics() -> None:
 
 
 def test_a_pod_stands_under_its_own_name_and_in_its_own_namespace() -> None:
-    place = Place.of(Settings(), {"POD_NAME": "ebbtide-0", "POD_NAMESPACE": "db"})
+    environ = {"POD_NAME": "ebbtide-0", "POD_NAMESPACE": "db"}
+    place = Place.of(load(None, environ).settings, environ)
     assert (place.namespace, place.identity) == ("db", "ebbtide-0")
 
 
