@@ -30,13 +30,11 @@ from certs.watch import source_of
 from ebbtide import vocabulary
 from ebbtide.clock import Clock, SystemClock
 from ebbtide.config import Settings
-from ebbtide.exclusion.decide import Rules as ExclusionRules
 from ebbtide.kube.access import Access
 from ebbtide.kube.client import Client
 from ebbtide.kube.reflector import Reflector
 from ebbtide.kube.resources import MUTATING_WEBHOOKS
 from ebbtide.kube.store import Store
-from ebbtide.model import CellLabels
 from ebbtide.service.arguments import Common, add_common
 from ebbtide.service.metrics import new_registry, product_version
 from ebbtide.service.permissions import persistence, wait_until_permitted
@@ -45,12 +43,11 @@ from ebbtide.service.program import execute, exit_code
 from ebbtide.service.server import application, bind, serving
 from ebbtide.service.supervisor import Part, Supervisor
 from webhook.app import Admission
-from webhook.decide import Rules
 from webhook.needs import needs
 from webhook.readiness import Readiness, Registration, own_address, registration
 from webhook.report import Report
 from webhook.serving import Serving
-from webhook.state import State
+from webhook.state import State, rules_of
 from webhook.tls import server_context
 from webhook.witness import OwnPod, Witness
 
@@ -253,15 +250,3 @@ class Webhook:
         ready("state", lambda: f"not read yet: {lacking}" if (lacking := self._state.lacking()) else None)
         ready("certificate", self._readiness.problem)
         ready("stopping", lambda: "draining" if self._stopping.is_set() else None)
-
-
-def rules_of(settings: Settings) -> Rules:
-    """The settings that decide about an object."""
-    nodes = settings.node_rebalance
-    return Rules(
-        labels=CellLabels(nodes.node_group_label, nodes.zone_label),
-        exclusion=ExclusionRules(
-            prevent_taint_key=nodes.prevent_ca_scale_up_taint_key,
-            shared_group=settings.worker_scaler.shared_sts_config.node_group,
-        ),
-    )

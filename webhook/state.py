@@ -9,6 +9,7 @@ from typing import Final
 
 from ebbtide.config import Settings
 from ebbtide.exclusion.decide import Around
+from ebbtide.exclusion.decide import Rules as ExclusionRules
 from ebbtide.exclusion.volumes import BoundVolumes
 from ebbtide.exclusion.zones import BlockedZones, GroupZones
 from ebbtide.kube.client import Client
@@ -27,6 +28,7 @@ from ebbtide.model import (
     node_facts,
     volume_facts,
 )
+from webhook.decide import Rules
 
 Watch = Reflector[NodeFacts] | Reflector[NamespaceFacts] | Reflector[ClaimFacts] | Reflector[VolumeFacts]
 Judge = Callable[[KubeError], None]
@@ -90,3 +92,15 @@ class State:
                 Reflector(client, PERSISTENT_VOLUMES, self.volumes, on_problem=judged(self.volumes.age)),
             )
         return found
+
+
+def rules_of(settings: Settings) -> Rules:
+    """The settings that decide about an object."""
+    nodes = settings.node_rebalance
+    return Rules(
+        labels=CellLabels(nodes.node_group_label, nodes.zone_label),
+        exclusion=ExclusionRules(
+            prevent_taint_key=nodes.prevent_ca_scale_up_taint_key,
+            shared_group=settings.worker_scaler.shared_sts_config.node_group,
+        ),
+    )

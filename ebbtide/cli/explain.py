@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
+from ebbtide.cli import admission
 from ebbtide.cli.asking import Terminal, add_flags, ask, duration, plain, print_json
 from ebbtide.clock import SystemClock
 from ebbtide.config import Settings
@@ -45,13 +46,19 @@ def add_arguments(parser: ArgumentParser) -> None:
     pod = kinds.add_parser(
         "pod", help="a pod: whether it is evicted or which zones it avoids, and why", allow_abbrev=False
     )
-    pod.add_argument("subject", type=_pod, metavar="NAMESPACE/NAME", help="namespace and name of the pod")
+    which = pod.add_mutually_exclusive_group(required=True)
+    which.add_argument("subject", type=_pod, nargs="?", metavar="NAMESPACE/NAME", help="namespace and name of the pod")
+    which.add_argument(
+        "-f", "--filename", metavar="PATH", help="manifest instead: what admission would do, with the patch (-: stdin)"
+    )
     pod.set_defaults(question=lambda subject: lambda explainer: explainer.pod(*subject))
     for each in (zone, node, pod):
         add_flags(each)
 
 
 def run(arguments: Namespace) -> int:
+    if getattr(arguments, "filename", None) is not None:
+        return ask(arguments, partial(admission.answer, arguments.filename, arguments.output))
     return ask(arguments, partial(_answer, arguments.question(arguments.subject), arguments.output))
 
 

@@ -1,0 +1,56 @@
+"""`ebbtide explain pod -f MANIFEST`: what admission would do with the objects of a manifest."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+
+from ebbtide.cli.asking import Terminal, plain, print_json
+from ebbtide.config import Settings
+from ebbtide.errors import UsageError
+from ebbtide.kube.client import Client
+from webhook.explain import admission_of
+
+Document = dict[str, Any]
+
+
+async def answer(path: str, form: str, client: Client, settings: Settings) -> int:
+    """About each object; in JSON one document, or for several a list of them. Raises UsageError."""
+    documents = [await admission_of(client, settings, raw) for raw in objects(path)]
+    if form == "json":
+        print_json(documents[0] if len(documents) == 1 else documents)
+        return 0
+    for document in documents:
+        show(document, Terminal())
+    return 0
+
+
+def show(document: Document, terminal: Terminal) -> None:
+    """In words, and the patch as it is sent."""
+    terminal.show(plain(f"{document['subject']}: {document['state']}", "bold"))
+    terminal.show(plain(f"  because  {document['reason']}"))
+    for warning in document["warnings"]:
+        terminal.show(plain(f"  warning  {warning}"))
+    for each in document["patch"]:
+        terminal.show(plain(f"  {each['op']:<7}  {each['path']}  {orjson.dumps(each['value']).decode()}"))
+
+
+def objects(path: str) -> list[Mapping[str, Any]]:
+    """The objects of a file, or with `-` of the standard input; lists are taken apart. Raises UsageError."""
+    try:
+        content = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        found = [each for each in yaml.safe_load_all(content) if each is not None]
+    except (OSError, UnicodeError, yaml.YAMLError) as error:
+        raise UsageError(f"{path}: {error}") from error
+    flat = [item for each in found for item in _items(each)]
+    if not flat or not all(isinstance(each, dict) for each in flat):
+        raise UsageError(f"{path}: there is no object in it")
+    return flat
+
+
+def _items(document: Any) -> list[Any]:
+    listed = isinstance(document, dict) and document.get("kind") == "List"
+    return list(document.get("items") or ()) if listed else [document]
