@@ -29,9 +29,10 @@ from reconciler.explanation import (
 )
 from reconciler.inquiry import Inquiry
 from reconciler.near import missing, nearest
-from reconciler.rebalance.decide import HeldBack, decide
+from reconciler.rebalance.decide import decide
 from reconciler.rebalance.describe import group_nodes, inferred
 from reconciler.rebalance.evictions import judge_pod
+from reconciler.rebalance.plan import HeldBack
 from reconciler.rebalance.snapshot import PodSurroundings
 
 

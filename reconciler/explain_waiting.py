@@ -20,7 +20,7 @@ from reconciler.explanation import SWITCHED_OFF, Explanation, Facts
 from reconciler.inquiry import Inquiry
 from reconciler.readmission.decide import WORDS, History, PendingPod, decide, judge_pod
 from reconciler.readmission.snapshot import Snapshot, Watched, WebhookFacts, pending_pod, webhook_facts
-from reconciler.rebalance.decide import HeldBack
+from reconciler.rebalance.plan import HeldBack
 
 Raw = Mapping[str, Any]
 

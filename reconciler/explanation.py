@@ -6,9 +6,11 @@ from typing import Any
 
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import NodeFacts
-from reconciler.rebalance.decide import EVICT_REGARDLESS_AFTER, Change, GroupFacts, HeldBack, Plan, evictions
+from reconciler.rebalance.decide import evictions
 from reconciler.rebalance.describe import inferred, node_document, signal_document, zone_document
+from reconciler.rebalance.plan import Change, GroupFacts, HeldBack, Plan
 from reconciler.rebalance.status import CellStatus
+from reconciler.rebalance.steps import EVICT_REGARDLESS_AFTER
 from reconciler.rebalance.stories import advice
 from reconciler.rebalance.verdict import State
 

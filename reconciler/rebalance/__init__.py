@@ -1,8 +1,8 @@
 """Zone rebalance: moves workload out of a zone whose Spot capacity is at risk.
 
-`signal`, `decide`, `verdict` and `evictions` are pure: which signals there are, what to do with a cell, whether the
-block holds, which pods go and when. `snapshot` and `memory` hand them their facts; `act` writes taints, `drain` sends
-evictions and `answers` says what comes back; `controller` says which events lead to which look. `status` keeps how each
-cell was last seen, `report` turns outcomes into metrics, logs and events, whose words are `stories`. `describe` shows
-decisions as documents, `wiring` puts it all together.
+`signal`, `decide` (with `steps`, and `plan` for its values), `verdict` and `evictions` are pure: which signals there
+are, what to do with a cell, whether the block holds, which pods go and when. `snapshot` and `memory` hand them their
+facts; `act` writes taints, `drain` sends evictions and `answers` says what comes back; `controller` says which events
+lead to which look. `status` keeps how each cell was last seen, `report` turns outcomes into metrics, logs and events,
+whose words are `stories`. `describe` shows decisions as documents, `wiring` puts it all together.
 """

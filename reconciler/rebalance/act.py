@@ -20,7 +20,7 @@ from ebbtide.kube.patch import Operation, add, only_at, pointer, remove, remove_
 from ebbtide.kube.resources import NODES
 from ebbtide.kube.store import Store
 from ebbtide.model import NodeFacts, format_time
-from reconciler.rebalance.decide import Change, NodeWrite, Plan
+from reconciler.rebalance.plan import Change, NodeWrite, Plan
 
 # Wide enough that a hundred nodes take a few round trips, narrow enough to leave the API server's queue to others.
 MOST_WRITES_AT_ONCE = 32

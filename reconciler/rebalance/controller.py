@@ -19,9 +19,10 @@ from reconciler.engine.beside import running
 from reconciler.engine.controller import Again, Controller
 from reconciler.engine.informer import connect
 from reconciler.rebalance.act import Act, Outcome
-from reconciler.rebalance.decide import Change, Plan, Wish, decide, soonest
+from reconciler.rebalance.decide import decide
 from reconciler.rebalance.drain import Drain
 from reconciler.rebalance.memory import CellMemory, Memory
+from reconciler.rebalance.plan import Change, Plan, Wish, soonest
 from reconciler.rebalance.report import Look, Report
 from reconciler.rebalance.snapshot import Cells, Snapshot
 from reconciler.rebalance.status import CellStatus, Statuses

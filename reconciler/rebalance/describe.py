@@ -10,7 +10,8 @@ from typing import Any
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.exclusion.zones import group_zones
 from ebbtide.model import Cell, NodeFacts, format_time
-from reconciler.rebalance.decide import CellFacts, GroupFacts, decide, is_prevented
+from reconciler.rebalance.decide import decide
+from reconciler.rebalance.plan import CellFacts, GroupFacts, is_prevented
 from reconciler.rebalance.signal import Signal, epoch_seconds, signal_of
 from reconciler.rebalance.snapshot import Cells
 from reconciler.rebalance.status import CellStatus

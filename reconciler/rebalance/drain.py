@@ -18,8 +18,8 @@ from ebbtide.kube.resources import PODS
 from ebbtide.kube.store import Store
 from ebbtide.model import Cell, NodeFacts, PodFacts, pod_facts
 from reconciler.rebalance.answers import Answer, Result, read_answer
-from reconciler.rebalance.decide import Eviction
 from reconciler.rebalance.evictions import Attempt, Candidate, due, judge_pod
+from reconciler.rebalance.plan import Eviction
 from reconciler.rebalance.snapshot import PodSurroundings
 
 

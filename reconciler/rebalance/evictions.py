@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import Cell, NodeFacts, PodFacts, Taint, VolumeFacts
 from ebbtide.vocabulary import BLOCK_ANNOTATION, BLOCK_IGNORE, PREVENT_TAINT_EFFECT
-from reconciler.rebalance.decide import soonest
+from reconciler.rebalance.plan import soonest
 
 # Measured: an eviction waits about 100 ms inside the API server, and pods under one budget are serialised there with
 # retries of half a second. 32 wide asks 320 a second; more than 8 under one budget only raises the tail (3 s and up).

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import Cell, NodeFacts
-from reconciler.rebalance.decide import Plan, Wish, is_prevented
+from reconciler.rebalance.plan import Plan, Wish, is_prevented
 from reconciler.rebalance.verdict import State, Streak, Verdict
 
 # Two removals of our taint from a node within this time are a fight, not an accident.

@@ -20,9 +20,9 @@ from reconciler.engine.events import Event, Recorder, Regarding
 from reconciler.rebalance import stories
 from reconciler.rebalance.act import Outcome
 from reconciler.rebalance.answers import Result
-from reconciler.rebalance.decide import CellFacts, Change, Plan
 from reconciler.rebalance.drain import Asked
 from reconciler.rebalance.memory import Fight
+from reconciler.rebalance.plan import CellFacts, Change, Plan
 from reconciler.rebalance.status import CellStatus
 from reconciler.rebalance.verdict import State, Verdict, leaves_none_open
 

@@ -6,9 +6,9 @@ from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.exclusion.volumes import BoundVolumes
 from ebbtide.kube.store import Store
 from ebbtide.model import Cell, NamespaceFacts, NodeFacts, PodFacts, VolumeFacts
-from reconciler.rebalance.decide import CellFacts, GroupFacts
 from reconciler.rebalance.evictions import Surroundings
 from reconciler.rebalance.memory import Memory
+from reconciler.rebalance.plan import CellFacts, GroupFacts
 
 
 class Cells:

@@ -8,8 +8,8 @@ from typing import Literal
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import Cell, NodeFacts
 from reconciler.rebalance.answers import Result
-from reconciler.rebalance.decide import Plan
 from reconciler.rebalance.drain import Asked
+from reconciler.rebalance.plan import Plan
 from reconciler.rebalance.verdict import State, Verdict
 
 # Of the API server's own words, so that what to do still fits into a note's 1 kB.

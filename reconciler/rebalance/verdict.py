@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import NodeFacts
-from reconciler.rebalance.decide import CellFacts, Plan, Wish, is_prevented, soonest
+from reconciler.rebalance.plan import CellFacts, Plan, Wish, is_prevented, soonest
 
 
 class State(StrEnum):

@@ -16,7 +16,8 @@ from ebbtide.sim import objects
 from ebbtide.sim.cluster import Cluster
 from ebbtide.sim.faults import Answer, When
 from reconciler.explanation import Explanation, of_cell
-from reconciler.rebalance.decide import HeldBack, decide
+from reconciler.rebalance.decide import decide
+from reconciler.rebalance.plan import HeldBack
 from tests.ebbtide.cli.commands import kubeconfig, run
 from tests.reconciler.rebalance.builders import NOW, cell, group, node, rules
 

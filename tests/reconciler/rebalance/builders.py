@@ -11,8 +11,9 @@ from zlib import crc32
 from ebbtide import vocabulary
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import Cell, NodeFacts, Owner, PodFacts, Taint, Toleration, VolumeFacts, format_time
-from reconciler.rebalance.decide import CellFacts, Change, GroupFacts, NodeWrite, Plan, Wish, decide
+from reconciler.rebalance.decide import decide
 from reconciler.rebalance.evictions import Candidate
+from reconciler.rebalance.plan import CellFacts, Change, GroupFacts, NodeWrite, Plan, Wish
 
 NOW = 1772366400.0  # 2026-03-01T12:00:00Z
 SIGNAL = vocabulary.SIGNAL_TAINT_KEY

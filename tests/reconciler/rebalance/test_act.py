@@ -14,7 +14,7 @@ from ebbtide.model import CellLabels, NodeFacts, node_facts
 from ebbtide.sim import objects
 from ebbtide.sim.cluster import Cluster
 from reconciler.rebalance.act import Act, Outcome
-from reconciler.rebalance.decide import Change, NodeWrite, Wish
+from reconciler.rebalance.plan import Change, NodeWrite, Wish
 from tests.reconciler.rebalance.builders import DEFAULTS, PREVENT, plan
 
 FOREIGN = objects.taint("example.com/dedicated", "db")

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from ebbtide.model import Cell, NodeFacts, Taint
-from reconciler.rebalance.decide import CellFacts, Change, GroupFacts, Wish, decide, is_managed, is_prevented
+from reconciler.rebalance.decide import decide
+from reconciler.rebalance.plan import CellFacts, Change, GroupFacts, Wish, is_prevented
 from tests.reconciler.rebalance.builders import (
     FOREIGN,
     HASH,
@@ -854,7 +855,7 @@ def test_a_zone_that_stays_open_still_writes_down_its_signal_s_time() -> None:
 )
 def test_groups_are_matched_like_file_names_in_a_shell(group: str, patterns: tuple[str, ...], managed: bool) -> None:
     """Case counts on every platform, dots mean themselves."""
-    assert is_managed(group, rules(node_groups=patterns)) is managed
+    assert rules(node_groups=patterns).manages(group) is managed
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,8 @@ from hypothesis import strategies as st
 
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import NodeFacts, Taint, format_time
-from reconciler.rebalance.decide import (
-    CellFacts,
-    Change,
-    GroupFacts,
-    Plan,
-    Wish,
-    decide,
-    evictions,
-    is_prevented,
-    signals_of,
-)
+from reconciler.rebalance.decide import decide, evictions, signals_of
+from reconciler.rebalance.plan import CellFacts, Change, GroupFacts, Plan, Wish, is_prevented
 from tests.reconciler.rebalance.builders import FOREIGN, HASH, NOW, applied, cell, node, prevent_taint, signal_taint
 
 # Around every limit, at it, and far away.

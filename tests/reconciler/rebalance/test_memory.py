@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.model import Cell, NodeFacts
-from reconciler.rebalance.decide import Wish
 from reconciler.rebalance.memory import CellMemory, Fight, Memory
+from reconciler.rebalance.plan import Wish
 from reconciler.rebalance.verdict import State, Streak, Verdict
 from tests.reconciler.rebalance.builders import DEFAULTS, node, plan
 

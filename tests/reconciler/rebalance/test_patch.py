@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ebbtide.model import CellLabels, NodeFacts, node_facts
 from reconciler.rebalance.act import patch_of
-from reconciler.rebalance.decide import Change, NodeWrite
+from reconciler.rebalance.plan import Change, NodeWrite
 from tests.reconciler.rebalance.builders import DEFAULTS, NOW, PREVENT, plan_of, rules
 from tests.reconciler.rebalance.builders import cell as cell_of
 

@@ -9,8 +9,8 @@ import pytest
 from ebbtide.model import Cell
 from reconciler.rebalance import stories
 from reconciler.rebalance.answers import Answer, Result
-from reconciler.rebalance.decide import Wish
 from reconciler.rebalance.drain import Asked
+from reconciler.rebalance.plan import Wish
 from reconciler.rebalance.stories import Story
 from reconciler.rebalance.verdict import State, Verdict
 from tests.reconciler.rebalance.builders import DEFAULTS, node, plan, pod, rules

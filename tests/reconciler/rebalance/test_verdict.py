@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import NodeFacts
-from reconciler.rebalance.decide import CellFacts, Wish
+from reconciler.rebalance.plan import CellFacts, Wish
 from reconciler.rebalance.verdict import State, Streak, is_template, judge, judge_empty, leaves_none_open
 from tests.reconciler.rebalance.builders import DEFAULTS, NOW, applied, cell, node, plan, plan_of, prevent_taint, rules
 

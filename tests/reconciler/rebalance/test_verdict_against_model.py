@@ -37,8 +37,9 @@ from ebbtide.model import Cell, CellLabels, NodeFacts, format_time, node_facts
 from ebbtide.sim import objects
 from ebbtide.sim.actors.rooms import view
 from ebbtide.sim.actors.templates import NodeGroup, Template, refuses, template_for
-from reconciler.rebalance.decide import CellFacts, Change, GroupFacts, Plan, decide
+from reconciler.rebalance.decide import decide
 from reconciler.rebalance.memory import CellMemory
+from reconciler.rebalance.plan import CellFacts, Change, GroupFacts, Plan
 from reconciler.rebalance.verdict import State, Verdict, is_template, judge
 from tests.reconciler.rebalance.builders import DEFAULTS, NOW
 
