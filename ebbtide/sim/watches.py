@@ -25,6 +25,9 @@ BOOKMARK_PERIOD: Final = 60.0
 _BOOKMARK_BEFORE_END: Final = 2.0
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
+# A loop calls timers that are due within its clock's resolution: waiting for the rest would be no wait at all.
+_ROUNDING: Final = 1e-6
+
 
 class Watch:
     """The events of one request, as lines of JSON; a context manager that takes notes while it is entered.
@@ -63,9 +66,10 @@ class Watch:
                 lines, self._lines = self._lines, []
                 yield lines
                 continue
-            if self._failed or loop.time() >= end:
+            now = loop.time() + _ROUNDING
+            if self._failed or now >= end:
                 return
-            if loop.time() >= next_bookmark:
+            if now >= next_bookmark:
                 next_bookmark = _next_bookmark(loop.time(), end)
                 if self._query.allow_bookmarks:
                     yield [bookmark(self._kind, self._storage.version)]
