@@ -71,12 +71,16 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`again` is the seconds until the next look, at the latest; `kept` are CAs that stay published as old ones."""
+    """`again` is the seconds until the next look, at the latest; `kept` are CAs that stay published as old ones.
+
+    `broken` says that the reason is a fault, not that something is due.
+    """
 
     step: Step
     why: str
     again: float = LOOK_EVERY
     kept: tuple[Certificate, ...] = ()
+    broken: bool = False
 
 
 def decide(facts: Facts, spec: Spec, now: float) -> Decision:
@@ -85,7 +89,7 @@ def decide(facts: Facts, spec: Spec, now: float) -> Decision:
     if holding is None:
         return _anew(facts, Holding(), "there is no Secret", now)
     if not facts.ours:
-        return Decision(Step.REFUSE, "the Secret was not made by ebbtide, and is left alone")
+        return Decision(Step.REFUSE, "the Secret was not made by ebbtide, and is left alone", broken=True)
     fault = _authority_fault(holding.signer, "the CA", now)
     if fault is None:
         return _mended(facts, holding, spec, now) or _due(facts, holding, spec, now)
@@ -108,8 +112,8 @@ def _anew(facts: Facts, holding: Holding, why: str, now: float) -> Decision:
     it has to be published beside the new one, and ahead of it."""
     kept = tuple(_serving(facts, holding, now))
     if not kept and _authority_fault(holding.next, "", now) is not None:
-        return Decision(Step.CREATE, why)
-    return Decision(Step.RECOVER, why, kept=kept)
+        return Decision(Step.CREATE, why, broken=True)
+    return Decision(Step.RECOVER, why, kept=kept, broken=True)
 
 
 def _serving(facts: Facts, holding: Holding, now: float) -> list[Certificate]:
@@ -158,13 +162,13 @@ def _mended(facts: Facts, holding: Holding, spec: Spec, now: float) -> Decision 
     """What to do about a part that is broken while the CA is sound."""
     if isinstance(holding.old, Fault):
         before = [each for each in _known(facts, holding, now) if each != _certificate(holding.signer)]
-        return Decision(Step.REPAIR, str(holding.old), kept=tuple(before[:1]))
+        return Decision(Step.REPAIR, str(holding.old), kept=tuple(before[:1]), broken=True)
     if holding.next is not None and (fault := _authority_fault(holding.next, "the next CA", now)):
-        return Decision(Step.REPAIR, f"no leaf can be issued by the next CA: {fault}", kept=holding.old)
+        return Decision(Step.REPAIR, f"no leaf can be issued by the next CA: {fault}", kept=holding.old, broken=True)
     if fault := _leaf_fault(holding, spec, now):
-        return Decision(Step.ISSUE_LEAF, str(fault))
+        return Decision(Step.ISSUE_LEAF, str(fault), broken=True)
     if not _bundle_agrees(holding):
-        return Decision(Step.REPAIR, f"{BUNDLE} is not the bundle of these CAs", kept=holding.old)
+        return Decision(Step.REPAIR, f"{BUNDLE} is not the bundle of these CAs", kept=holding.old, broken=True)
     return None
 
 

@@ -30,6 +30,8 @@ log = structlog.stdlib.get_logger(__name__)
 
 # How soon a look is repeated while the first list of configurations is not complete.
 UNTIL_KNOWN: Final = 0.5
+# What rounding leaves of a wait is no wait.
+SHORTEST: Final = 0.1
 # Writes of one look that may meet another writer; then somebody else decides when to go on.
 _ATTEMPTS: Final = 3
 # Each round has published something; after so many the next look goes on.
@@ -85,7 +87,8 @@ class Rotation:
                 return decision.again
             result = await self._injector.publish(bundle(found.holding.authorities))
             if not result.wrote:
-                return decision.again if result.again is None else min(decision.again, result.again)
+                again = decision.again if result.again is None else min(decision.again, result.again)
+                return max(again, SHORTEST)
             self._injected_at = self._clock.now()
         return UNTIL_KNOWN
 
@@ -118,13 +121,20 @@ class Rotation:
             holding=None if found is None else found.holding,
             ours=found is None or found.ours,
             live=published(self._configurations.values()),
-            replicas=await self._replicas() if _replicas_matter(found) else (),
+            replicas=await self._replicas(found),
             injected_at=self._injected_at,
         )
 
-    async def _replicas(self) -> tuple[Replica, ...]:
-        pods = self._client.list(PODS, namespace=self._secret.namespace, label_selector=WEBHOOK_PODS)
-        return tuple([replica async for raw in pods if (replica := ready_replica(raw)) is not None])
+    async def _replicas(self, found: Found | None) -> tuple[Replica, ...]:
+        if not _replicas_matter(found):
+            return ()
+        return await webhook_replicas(self._client, self._secret.namespace)
+
+
+async def webhook_replicas(client: Client, namespace: str) -> tuple[Replica, ...]:
+    """The replicas of the webhook that get requests, and what each says about itself. Raises KubeError."""
+    pods = client.list(PODS, namespace=namespace, label_selector=WEBHOOK_PODS)
+    return tuple([replica async for raw in pods if (replica := ready_replica(raw)) is not None])
 
 
 def _replicas_matter(found: Found | None) -> bool:

@@ -216,7 +216,7 @@ class FileSource:
     async def _look(self) -> None:
         while True:
             try:
-                self._offers.find(_read(self._directory))
+                self._offers.find(read_directory(self._directory))
             except OSError as error:
                 self._offers.miss(f"{error.filename or self._directory}: {error.strerror or error}")
             await asyncio.sleep(_LOOK_EVERY)
@@ -239,8 +239,8 @@ def source_of(
     return SecretSource(client, namespace, certs.secret_name, offers, on_problem)
 
 
-def _read(directory: Path) -> Offer:
-    """All three of one version, also while the kubelet swaps it. Raises OSError; the CA may be missing."""
+def read_directory(directory: Path) -> Offer:
+    """The pair and its CA, of one version also while the kubelet swaps it. Raises OSError. The CA may be missing."""
     with suppress(OSError):
         directory = (directory / _VERSION_LINK).resolve(strict=True)
     bundle = directory / BUNDLE

@@ -74,6 +74,12 @@ COMMANDS: Final = (
         "ebbtide.cli.cleanup",
     ),
     Command(
+        "certs",
+        "issue, inspect and rotate the webhook's certificates",
+        "Makes certificates as files or in the Secret, shows them with who trusts them, has new ones made.",
+        "ebbtide.cli.certs",
+    ),
+    Command(
         "config",
         "check or show the configuration",
         "Checks a configuration file, or shows the configuration that is in force and where each value came from.",
