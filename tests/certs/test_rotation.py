@@ -127,6 +127,7 @@ def test_wh_46_the_old_ca_goes_after_the_end_of_its_last_leaf() -> None:
         await world.until(lambda: world.step == "stable", within=4000)
         assert world.now >= last.not_after
         await world.until(world.served_everywhere, within=5)
+        assert world.now < last.not_after + 120
         assert not any(first.pem in bundle for bundle in world.bundles().values())
 
     assert no_errors(play(story, leaf_lifetime=3600.0))
