@@ -23,16 +23,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     first, _, last = arguments.seeds.partition("-")
     if not last:
         return _tell(run(int(first)))
-    with ProcessPoolExecutor(arguments.processes) as pool:
-        failed = [account for account in pool.map(_broken, range(int(first), int(last) + 1), chunksize=4) if account]
-    for account in failed:
-        _say(failure(account))
-    _say(f"{len(failed)} of {int(last) - int(first) + 1} histories failed")
+    return _play_many(range(int(first), int(last) + 1), arguments.processes)
+
+
+def _play_many(seeds: range, processes: int | None) -> int:
+    """Tells each failing history as soon as it is known, and how far it has come."""
+    failed = 0
+    with ProcessPoolExecutor(processes) as pool:
+        for seed, account in zip(seeds, pool.map(_broken, seeds, chunksize=4), strict=True):
+            if account:
+                failed += 1
+                _say(failure(account))
+            if (seed - seeds.start + 1) % 100 == 0:
+                _say(f"{seed - seeds.start + 1} of {len(seeds)} histories played, {failed} failed")
+    _say(f"{failed} of {len(seeds)} histories failed")
     return 1 if failed else 0
 
 
 def _say(line: str) -> None:
     sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 def failure(account: Account) -> str:
