@@ -16,6 +16,7 @@ import asyncio
 import os
 import socket
 import ssl
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -50,6 +51,7 @@ from webhook.serving import Serving
 from webhook.state import State, rules_of
 from webhook.tls import server_context
 from webhook.witness import OwnPod, Witness
+from webhook.workers import Workers, on_parents_end
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -60,6 +62,8 @@ _LAST_CALLS: Final = 1.5
 _LAST_ANSWERS: Final = 2.0
 # What the other parts need to end, after the drain.
 _UNWINDING: Final = 1.0
+# Each follows the whole cluster; what more would bring, replicas bring better.
+_MOST_WORKERS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--client-ca", type=Path, metavar="PATH", help="serve only clients with a certificate of this CA (PEM)"
     )
+    parser.add_argument(
+        "--workers", type=_count, default=1, metavar="N", help="processes on the port, each with watches of its own (1)"
+    )
 
 
 def start(arguments: argparse.Namespace) -> None:
@@ -90,11 +97,47 @@ def start(arguments: argparse.Namespace) -> None:
     common = Common.of(arguments)
     common.configure_logs()
     settings = common.settings()
+    if arguments.workers == 1:
+        _work(arguments)
+    else:
+        execute(partial(_mind, settings, arguments), grace=grace(settings) + _UNWINDING)
+
+
+def _work(
+    arguments: argparse.Namespace, admission: socket.socket | None = None, health: socket.socket | None = None
+) -> None:
+    """The webhook in this process; with sockets it is one of several workers."""
+    common = Common.of(arguments)
+    settings = common.settings()
+    ports = None if admission is None or health is None else Ports(admission, health)
 
     async def program(stopping: asyncio.Event) -> None:
-        await run(settings, await common.access(), client_ca=arguments.client_ca, stopping=stopping)
+        if ports is not None:
+            on_parents_end(stopping.set)
+        await run(settings, await common.access(), client_ca=arguments.client_ca, stopping=stopping, ports=ports)
 
     execute(program, grace=grace(settings), loop_factory=fastest_loop())
+
+
+def work(arguments: argparse.Namespace, admission: socket.socket, health: socket.socket) -> None:
+    """The whole life of a worker process."""
+    Common.of(arguments).configure_logs()
+    sys.exit(exit_code("webhook", partial(_work, arguments, admission, health)))
+
+
+async def _mind(settings: Settings, arguments: argparse.Namespace, stopping: asyncio.Event) -> None:
+    """Several workers, minded by this process."""
+    ports, health = Ports.of(settings), Health()
+    with ports.health, ports.admission:
+        workers = Workers(arguments.workers, partial(work, arguments), ports.admission, health)
+        supervisor = Supervisor(health, stopping, grace=grace(settings) + _UNWINDING)
+        await supervisor.run(*workers.parts(ports.health))
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= _MOST_WORKERS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {_MOST_WORKERS}")
+    return int(text)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
