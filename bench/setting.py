@@ -102,7 +102,7 @@ async def running(*command: str, python: str = sys.executable, **environ: str) -
     try:
         yield process
         assert started.returncode in (None, 0), f"{' '.join(command[:2])} has ended:\n" + "\n".join(process.log)
-    except FileNotFoundError as error:  # from /proc
+    except (OSError, LookupError) as error:  # asking the kernel about it
         raise AssertionError(f"{' '.join(command[:2])} has ended:\n" + "\n".join(process.log)) from error
     finally:
         process.kill()

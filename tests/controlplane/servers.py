@@ -159,6 +159,9 @@ class ControlPlane:
             f"--service-account-private-key-file={self.pki.service_accounts}",
             "--leader-elect=false",
             "--secure-port=0",
+            # On a busy machine fake kubelets are late with their leases. The default (50 s) then makes the node's pods
+            # not ready, and nothing makes them ready again.
+            "--node-monitor-grace-period=1h",
             *_CLIENT_RATE,
         ]
 
