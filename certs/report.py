@@ -80,11 +80,15 @@ _STEPS: Final[Mapping[Step, tuple[Literal["Normal", "Warning"], str]]] = {
     Step.CREATE: ("Normal", "CertificatesIssued"),
     Step.ISSUE_LEAF: ("Normal", "LeafIssued"),
     Step.REPAIR: ("Warning", "CertificatesRepaired"),
-    Step.BEGIN: ("Normal", "CARotationBegun"),
-    Step.RECOVER: ("Warning", "CAReplaced"),
-    Step.SWITCH: ("Normal", "CARotated"),
-    Step.RETIRE: ("Normal", "OldCARetired"),
+    Step.BEGIN: ("Normal", "AuthorityRotationBegun"),
+    Step.RECOVER: ("Warning", "AuthorityReplaced"),
+    Step.SWITCH: ("Normal", "AuthorityRotated"),
+    Step.RETIRE: ("Normal", "AuthorityRetired"),
 }
+_CONTESTED: Final = "BundleContested"
+_FOREIGN: Final = "CertificateSecretForeign"
+# Every reason that an Event of the certificates may have.
+REASONS: Final = frozenset({reason for _, reason in _STEPS.values()} | {_CONTESTED, _FOREIGN})
 _ROTATIONS: Final = frozenset({Step.ISSUE_LEAF, Step.SWITCH})
 
 
@@ -130,7 +134,7 @@ class Report:
     def _refuse(self, why: str) -> None:
         if why != self._said:
             log.error("certificates cannot be kept", problem=why)
-            self._tell(Story("Warning", "CertificateSecretForeign", "Rotate", why))
+            self._tell(Story("Warning", _FOREIGN, "Rotate", why))
 
     def injected(self, found: Configuration) -> None:
         """The CA bundle was written into a configuration."""
@@ -144,4 +148,4 @@ class Report:
         """Another writer keeps changing the bundle."""
         note = "another writer keeps changing caBundle: it is written once a minute from now on"
         log.warning("caBundle contested", configuration=found.name, problem=note)
-        self._tell(Story("Warning", "CABundleContested", "Publish", note, found))
+        self._tell(Story("Warning", _CONTESTED, "Publish", note, found))

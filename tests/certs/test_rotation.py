@@ -353,7 +353,7 @@ def test_wh_52_of_two_writers_we_give_way() -> None:
         before = len(world.bundle_writes())
         await asyncio.sleep(600)
         assert 5 <= len(world.bundle_writes()) - before <= 10
-        (event,) = world.journal.events("CABundleContested")
+        (event,) = world.journal.events("BundleContested")
         assert event.document["regarding"]["name"] == "sets"
         fighting = False
         await world.until(world.served_everywhere, within=61)

@@ -6,6 +6,9 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from certs.report import REASONS as CERTIFICATE_REASONS
+from certs.report import Reloads
+from certs.report import Report as CertificatesReport
 from ebbtide.clock import SystemClock
 from ebbtide.config import Settings
 from ebbtide.config.rebalance import NodeRebalance
@@ -40,6 +43,13 @@ def test_every_metric_of_re_admission_is_listed() -> None:
     assert told(registry) == {row for row in ROWS if row.startswith("readmission_")}
 
 
+def test_every_metric_of_certificates_is_listed() -> None:
+    leader, webhook = CollectorRegistry(), CollectorRegistry()
+    CertificatesReport(leader, lambda _story: None)
+    Reloads(webhook)
+    assert told(leader) | told(webhook) == {row for row in ROWS if row.startswith("certs_")}
+
+
 async def test_every_metric_of_the_process_is_listed() -> None:
     async with Client(from_url("http://127.0.0.1:1"), field_manager="test", user_agent="test") as client:
         registry = Reconciler(Settings(), client, SystemClock(), Place("ebbtide-system", "a"), dry_run=False).registry
@@ -60,4 +70,4 @@ def test_every_state_and_every_result_is_listed() -> None:
 def test_every_event_is_listed() -> None:
     sources = inspect.getsource(stories) + inspect.getsource(readmission_stories)
     reasons = re.findall(r'(?:Story\(|Event\(.*?\),)\s*"(?:Normal|Warning)", "(\w+)"', sources)
-    assert set(reasons) == {row for row in ROWS if re.fullmatch(r"([A-Z][a-z]+)+", row)}
+    assert {*reasons, *CERTIFICATE_REASONS} == {row for row in ROWS if re.fullmatch(r"([A-Z][a-z]+)+", row)}
