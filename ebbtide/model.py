@@ -4,6 +4,9 @@ A store keeps one of these small values per object instead of the object (a Node
 a few hundred bytes). Two values compare equal exactly when nothing that any decision reads has changed:
 `resource_version` takes no part in the comparison, so a status heartbeat is no change.
 
+Strings of which a cluster has few (groups, zones, keys, namespaces) are interned; names, UIDs and values are not: some
+interpreters never let an interned string go.
+
 Times are epoch seconds. A field that the API server omits, or sends as null, reads as empty.
 """
 
@@ -253,7 +256,7 @@ def pod_facts(raw: Raw) -> PodFacts:
         name=metadata["name"],
         uid=metadata["uid"],
         resource_version=int(metadata["resourceVersion"]),
-        node=intern(str(spec.get("nodeName") or "")),
+        node=str(spec.get("nodeName") or ""),
         phase=intern(str(_mapping(raw.get("status")).get("phase") or "")),
         priority=int(spec.get("priority") or 0),
         deleting=metadata.get("deletionTimestamp") is not None,
@@ -337,7 +340,7 @@ def _cell(group: object, zone: object) -> Cell | None:
 def _taint(raw: Raw) -> Taint:
     return Taint(
         key=intern(str(raw.get("key") or "")),
-        value=intern(str(raw.get("value") or "")),
+        value=str(raw.get("value") or ""),
         effect=intern(str(raw.get("effect") or "")),
         time_added=parse_time(raw.get("timeAdded")),
     )
@@ -348,7 +351,7 @@ def read_toleration(raw: Raw) -> Toleration:
     return Toleration(
         key=intern(str(raw.get("key") or "")),
         operator=intern(str(raw.get("operator") or "Equal")),
-        value=intern(str(raw.get("value") or "")),
+        value=str(raw.get("value") or ""),
         effect=intern(str(raw.get("effect") or "")),
     )
 
@@ -370,8 +373,8 @@ def read_owner(metadata: Raw) -> tuple[Owner | None, bool]:
         if reference.get("controller"):
             controller = Owner(
                 kind=intern(str(reference.get("kind") or "")),
-                name=intern(str(reference.get("name") or "")),
-                uid=intern(str(reference.get("uid") or "")),
+                name=str(reference.get("name") or ""),
+                uid=str(reference.get("uid") or ""),
             )
     return controller, owned_by_node
 
