@@ -8,7 +8,7 @@
                                   ▲                                          ▲
     signer lost ── RECOVER ──► recovering ─ CONFIRM ──── (a moment) ─────────┘
 
-LEAF and REPAIR leave the step as it is. Each step is one write of the Secret, and the Secret alone says which one comes
+ISSUE_LEAF and REPAIR change no step. Each is one write of the Secret, and the Secret alone says which one comes
 next: whoever leads goes on from there. Old and next CA never exist beside each other while there is a signer, so that
 there are never three; but for a signer that is lost while replicas serve leaves of two.
 """

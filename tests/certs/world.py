@@ -164,6 +164,7 @@ class World:
     failed: list[str] = field(default_factory=list)
     trusted: dict[str, bytes] = field(default_factory=dict)
     most: int = 0
+    made: int = 0
     changes: int = 0
     heard: int = 0
     foreign: frozenset[bytes] = frozenset({b""})
@@ -182,7 +183,10 @@ class World:
         self.leaders.append(leader)
         return leader
 
-    def serve(self, name: str = "webhook-0") -> Replica:
+    def serve(self, name: str = "") -> Replica:
+        """A further webhook pod, under the next name unless it is given one."""
+        self.made += 1
+        name = name or f"webhook-{self.made}"
         replica = Replica(self, name)
         self.replicas.append(replica)
         return replica
