@@ -12,7 +12,7 @@ from ebbtide import vocabulary
 from ebbtide.cleanup.snapshot import Facts, Found
 from ebbtide.kube.patch import Operation, only_at, pointer, remove, remove_taints
 from ebbtide.kube.permissions import Need
-from ebbtide.kube.resources import LEASES, NODES, PODS, Resource
+from ebbtide.kube.resources import LEASES, NODES, PODS, SECRETS, Resource
 from ebbtide.model import Taint
 
 # A new word that the product puts on objects of others joins here; a new kind of object of its own joins in `decide`.
@@ -25,12 +25,16 @@ _LABELS: Final[Mapping[Resource, frozenset[str]]] = {PODS: frozenset({vocabulary
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Which words are in use here. `taint_keys` are the prevent taint's, of this and of earlier configurations."""
+    """Which words are in use here. `taint_keys` are the prevent taint's, of this and of earlier configurations.
+
+    `secret` is the name of the certificates' Secret, empty where certificates come from files.
+    """
 
     taint_keys: frozenset[str]
     signal_key: str
     namespace: str
     lease: str
+    secret: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,7 @@ class Plan:
 
 def decide(facts: Facts, rules: Rules) -> Plan:
     """Equal facts give equal plans; the plan for facts without any mark is empty."""
-    everything = (*facts.nodes, *facts.pods, *facts.leases)
+    everything = (*facts.nodes, *facts.pods, *facts.secrets, *facts.leases)
     removals = (removal for found in everything if (removal := removal_from(found, rules)) is not None)
     return Plan(tuple(removals), tuple(_kept(facts, rules)))
 
@@ -103,6 +107,8 @@ def removal_from(found: Found, rules: Rules) -> Removal | None:
     if found.resource is LEASES:
         own = (found.namespace, found.name) == (rules.namespace, rules.lease)
         return Removal(found, whole=True) if own else None
+    if found.resource is SECRETS:
+        return Removal(found, whole=True) if vocabulary.CERTS_LABEL in found.labels else None
     removal = Removal(
         found,
         tuple(taint for taint in found.taints if _is_ours(taint, rules)),
@@ -128,6 +134,9 @@ def _kept(facts: Facts, rules: Rules) -> Iterator[Kept]:
         yield Kept("cordon", cordoned, "the product never cordons")
     if overridden := _names(node for node in facts.nodes if vocabulary.BLOCK_ANNOTATION in node.annotations):
         yield Kept(f"annotation {vocabulary.BLOCK_ANNOTATION}", overridden, "an operator set it")
+    foreign = tuple(f"{each.namespace}/{each.name}" for each in facts.secrets if removal_from(each, rules) is None)
+    if foreign:
+        yield Kept("Secret with the name of the certificates'", foreign, "somebody else made it")
     elsewhere = tuple(f"{lease.namespace}/{lease.name}" for lease in facts.leases if lease.namespace != rules.namespace)
     if elsewhere:
         reason = f"the configuration says namespace {rules.namespace}: give --config of the other installation"

@@ -8,15 +8,26 @@ from typing import Any, Final
 from ebbtide import vocabulary
 from ebbtide.kube import lease_record
 from ebbtide.kube.client import Client
+from ebbtide.kube.errors import NotFound
 from ebbtide.kube.permissions import Need
-from ebbtide.kube.resources import LEASES, NODES, PODS, Resource
+from ebbtide.kube.resources import LEASES, NODES, PODS, SECRETS, Resource
 from ebbtide.model import CellLabels, Taint, node_facts
 
-READS: Final = (
+_READS: Final = (
     Need("list", NODES, "to find taints and annotations of ours"),
     Need("list", PODS, "to find labels and annotations of ours"),
     Need("list", LEASES, "to see whether a reconciler leads"),
 )
+
+
+def reads(namespace: str, secret_name: str) -> tuple[Need, ...]:
+    """The permissions that `read` takes."""
+    if not secret_name:
+        return _READS
+    why = "to find the certificates that we made"
+    return (*_READS, Need("get", SECRETS, why, namespace=namespace, name=secret_name))
+
+
 # Few round trips, and no page over some megabytes.
 _PAGE: Final = 250
 _WORDS: Final = frozenset(
@@ -25,6 +36,7 @@ _WORDS: Final = frozenset(
         vocabulary.BLOCK_ANNOTATION,
         vocabulary.BLOCKED_ZONES_ANNOTATION,
         vocabulary.BUSY_LABEL,
+        vocabulary.CERTS_LABEL,
     }
 )
 
@@ -54,18 +66,28 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All nodes; pods with a word of ours; Leases of the election's name, in whatever namespace."""
+    """All nodes; pods with a word of ours; Leases of the election's name, in whatever namespace; the certificates'
+    Secret."""
 
     nodes: tuple[Found, ...]
     pods: tuple[Found, ...]
     leases: tuple[Found, ...]
+    secrets: tuple[Found, ...] = ()
 
 
-async def read(client: Client, lease_name: str) -> Facts:
-    """Everything, in pages. Raises KubeError."""
+async def read(client: Client, lease_name: str, namespace: str = "", secret_name: str = "") -> Facts:
+    """Everything, in pages; the Secret only when it is named. Raises KubeError."""
     nodes = [found(NODES, raw) async for raw in _all(client, NODES)]
     pods = [pod async for raw in _all(client, PODS) if (pod := found(PODS, raw)).annotations or pod.labels]
-    return Facts(tuple(nodes), tuple(pods), tuple([found(LEASES, raw) for raw in await leases(client, lease_name)]))
+    held = [found(LEASES, raw) for raw in await leases(client, lease_name)]
+    return Facts(tuple(nodes), tuple(pods), tuple(held), await _secret(client, namespace, secret_name))
+
+
+async def _secret(client: Client, namespace: str, name: str) -> tuple[Found, ...]:
+    try:
+        return (found(SECRETS, await client.get(SECRETS, name, namespace=namespace)),) if name else ()
+    except NotFound:
+        return ()
 
 
 async def leases(client: Client, name: str) -> list[dict[str, Any]]:

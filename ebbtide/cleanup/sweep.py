@@ -7,7 +7,7 @@ from typing import Final
 from ebbtide.cleanup.act import Account, Act
 from ebbtide.cleanup.decide import Plan, Rules, decide
 from ebbtide.cleanup.leader import Leader, leader
-from ebbtide.cleanup.snapshot import READS, Facts, read
+from ebbtide.cleanup.snapshot import Facts, read, reads
 from ebbtide.config import Settings
 from ebbtide.config.settings import DEFAULT_NAMESPACE
 from ebbtide.errors import ClusterAccessError, EbbtideError
@@ -44,6 +44,7 @@ def rules_of(settings: Settings, earlier_keys: Sequence[str] = ()) -> Rules:
         signal_key=rebalance.rebalance_signal_taint_key,
         namespace=settings.namespace or DEFAULT_NAMESPACE,
         lease=settings.leader_election.lease_name,
+        secret=settings.certs.secret_name if settings.certs.mode == "self-managed" else "",
     )
 
 
@@ -53,7 +54,7 @@ async def clean(client: Client, settings: Settings, rules: Rules, options: Optio
     Raises EbbtideError while a reconciler leads (unless forced), ClusterAccessError where a permission is missing, and
     KubeError. Each sweep begins only when all permissions for it are there.
     """
-    await _require(client, READS)
+    await _require(client, reads(rules.namespace, rules.secret))
     leading = await leader(client, settings.leader_election, options.tell)
     if leading is not None and not options.dry_run and not options.forced:
         raise EbbtideError(_refusal(leading))
@@ -83,7 +84,7 @@ async def _sweep(client: Client, plan: Plan, rules: Rules, options: Options, acc
 
 
 async def _read(client: Client, rules: Rules, options: Options) -> Facts:
-    facts = await read(client, rules.lease)
+    facts = await read(client, rules.lease, rules.namespace, rules.secret)
     options.tell(f"looked at {len(facts.nodes)} nodes and all pods")
     return facts
 

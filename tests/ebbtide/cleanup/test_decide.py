@@ -7,7 +7,7 @@ import pytest
 
 from ebbtide.cleanup.decide import Rules, decide, removal_from
 from ebbtide.cleanup.snapshot import Facts, found
-from ebbtide.kube.resources import LEASES, NODES, PODS, Resource
+from ebbtide.kube.resources import LEASES, NODES, PODS, SECRETS, Resource
 
 RULES = Rules(
     taint_keys=frozenset({"ebbtide/prevent-ca-scale-up", "old.example.com/prevent"}),
@@ -128,3 +128,15 @@ def test_the_plan_asks_for_no_more_permissions_than_it_takes() -> None:
         "delete leases.coordination.k8s.io in namespace ebbtide-system",
     ]
     assert decide(facts((NODES, node(X))), RULES).needs == ()
+
+
+def test_the_certificates_secret_goes_if_we_made_it() -> None:
+    """A Secret of that name without our label is somebody else's: it stays, and that is said."""
+    ours = found(SECRETS, raw(namespace="ebbtide-system", labels={"ebbtide/certs": "self-managed"}))
+    foreign = found(SECRETS, raw(namespace="ebbtide-system", labels={"team": "x"}))
+    removal = removal_from(ours, RULES)
+    assert removal is not None
+    assert removal.whole
+    plan = decide(Facts((), (), (), (foreign,)), RULES)
+    assert plan.removals == ()
+    assert [(kept.on, kept.reason) for kept in plan.kept] == [(("ebbtide-system/a1",), "somebody else made it")]
