@@ -70,7 +70,7 @@ class Watch:
             if self._failed or now >= end:
                 return
             if now >= next_bookmark:
-                next_bookmark = _next_bookmark(loop.time(), end)
+                next_bookmark = _next_bookmark(now, end)
                 if self._query.allow_bookmarks:
                     yield [bookmark(self._kind, self._storage.version)]
                     continue
