@@ -23,7 +23,8 @@ demo: $(READY) ## the whole system on an embedded cluster, in this terminal
 
 .PHONY: test
 test: $(READY) ## every test, with a real Kubernetes control plane
-	$(RUN) -m pytest $(ARGS)
+	$(RUN) -m tests.controlplane.build >/dev/null
+	$(RUN) -m pytest --numprocesses=2 --dist=loadfile $(ARGS)
 
 .PHONY: simulate
 simulate: $(READY) ## random histories on simulated time, SEEDS=0-999; one number replays that history
