@@ -100,8 +100,12 @@ class Reflector(Generic[T]):
         return age if self._running and isfinite(age) else None
 
     async def run(self) -> Never:
-        """Ends only by cancellation, or by what `on_problem` or a handler of the store raises."""
-        self._running = True
+        """Ends only by cancellation, or by what `on_problem` or a handler of the store raises.
+
+        May be run again afterwards: what has happened meanwhile is in a new list, before which the store is not synced.
+        """
+        self._running, self._version = True, None
+        self._store.expect_list()
         try:
             await self._keep()
         finally:

@@ -76,7 +76,7 @@ class World(Generic[T]):
 
 
 class Store(Generic[T]):
-    """What is known of a kind. Not `synced` before a first list is complete.
+    """What is known of a kind. Not `synced` before a list is complete.
 
     `project` makes the projection of a raw object. Handlers are called with (old, new), None for absent, and only when
     the two differ; they must not block, and what they raise ends the reflector.
@@ -106,6 +106,10 @@ class Store(Generic[T]):
 
     async def wait_synced(self) -> None:
         await self._synced.wait()
+
+    def expect_list(self) -> None:
+        """Not synced again until the next list is complete: nobody has followed the server for a while."""
+        self._synced.clear()
 
     @property
     def version(self) -> int:

@@ -128,6 +128,29 @@ def test_objects_that_change_or_end_while_the_list_streams_are_taken_as_they_end
     follow(streams(*parts, end="hold"), scenario=scenario)
 
 
+def test_a_later_run_begins_with_a_list_and_nothing_is_taken_for_known_before_it() -> None:
+    """A leader that leads again must not act on what was so when it led before."""
+
+    async def story() -> None:
+        store = Store(small)
+        script = [first(5, node("a", 2)), first(9, node("b", 8))]
+        async with (
+            Wire(script) as wire,
+            Client(from_url(wire.url), field_manager="ebbtide-test", user_agent="ebbtide/test") as client,
+        ):
+            reflector = Reflector(client, NODES, store)
+            for names in ({"a"}, {"b"}):
+                run = asyncio.create_task(reflector.run())
+                await asyncio.sleep(0)
+                assert not store.synced
+                await store.wait_synced()
+                assert {each.key for each in store.values()} == names
+                run.cancel()
+                await asyncio.wait([run])
+
+    simulate(story(), limit=LONG)
+
+
 @pytest.mark.parametrize("refusal", [refuses(422, "Invalid"), refuses(400, "BadRequest")])
 def test_a_server_that_cannot_stream_lists_is_asked_for_pages_and_not_again(refusal: Reply) -> None:
     async def scenario(follower: Following) -> None:
