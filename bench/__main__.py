@@ -1,18 +1,28 @@
-"""All figures, one after the other: `python -m bench`, with `--kopf` also beside kopf where that is a peer."""
+"""All figures, one after the other: `python -m bench`.
 
+`--kopf` and `--go` measure beside kopf, and beside programs in Go, too, where they are peers.
+"""
+
+import argparse
 import sys
 
-from bench import events_cpu, evictions, idle, late_node, memory_nodes, taint_zone
+from bench import events_cpu, evictions, idle, late_node, memory_nodes, taint_zone, webhook
 
 
 def main(argv: list[str]) -> int:
-    """`argv` goes to the figures that have kopf as a peer."""
+    """Returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m bench")
+    parser.add_argument("--kopf", action="store_true", help="measure kopf too")
+    parser.add_argument("--go", action="store_true", help="measure programs in Go too; they are built first")
+    options = parser.parse_args(argv)
+    kopf, go = ["--kopf"] * options.kopf, ["--go"] * options.go
     taint_zone.main([])
     late_node.main([])
     evictions.main([])
     idle.main([])
-    memory_nodes.main(argv)
-    return events_cpu.main(argv)
+    memory_nodes.main(kopf)
+    events_cpu.main(kopf + go)
+    return webhook.main(kopf + go)
 
 
 if __name__ == "__main__":

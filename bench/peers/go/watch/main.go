@@ -1,4 +1,5 @@
-// A controller-runtime manager that keeps typed nodes in its cache and does nothing about any of them.
+// A controller-runtime manager that keeps typed nodes in its cache and does nothing about any of them; the cluster is
+// that of $KUBECONFIG.
 //
 // It asks for JSON. By default it would ask for protobuf, which a real API server offers for nodes and which costs both
 // sides less; the stream that is played to everybody here is JSON.
@@ -6,12 +7,10 @@ package main
 
 import (
 	"context"
-	"flag"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metrics "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -23,11 +22,8 @@ func reconciled(context.Context, reconcile.Request) (reconcile.Result, error) {
 }
 
 func main() {
-	// The flag is already there: controller-runtime registers it. It is read here for its content type.
-	flag.Parse()
 	ctrl.SetLogger(zap.New())
-	config, err := clientcmd.BuildConfigFromFlags("", flag.Lookup("kubeconfig").Value.String())
-	utilruntime.Must(err)
+	config := ctrl.GetConfigOrDie()
 	config.ContentType = runtime.ContentTypeJSON
 	manager, err := ctrl.NewManager(config, ctrl.Options{Metrics: metrics.Options{BindAddress: "0"}})
 	utilruntime.Must(err)
