@@ -1,8 +1,9 @@
 """The CA bundle into every entry of every configuration that asks for it, and into nothing else.
 
 Server-side apply under a field manager of its own: only `caBundle` is ours, whoever else writes the object keeps the
-rest. Another writer that keeps setting its own bundle is not fought in a hot loop: each configuration has a few quick
-tries, which come back slowly.
+rest. Another writer that keeps setting its own bundle is not fought in a hot loop: each bundle has a few quick tries
+in each configuration, which come back slowly. What rotations publish costs nothing of that: after several steps in a
+row a bundle that is wiped has to be back as soon as ever.
 """
 
 from base64 import b64encode
@@ -18,7 +19,7 @@ from ebbtide.kube.resources import MUTATING_WEBHOOKS
 from ebbtide.kube.store import Store
 from ebbtide.vocabulary import FIELD_MANAGER_CERTS
 
-# Quick tries for each configuration, and the seconds after which one of them comes back.
+# Quick tries for a bundle in a configuration, and the seconds after which one of them comes back.
 QUICK_TRIES: Final = 5
 SLOW: Final = 60.0
 # A write that met a newer version: its event is on the way.
@@ -35,7 +36,7 @@ class Published:
 
 @dataclass(slots=True)
 class Patience:
-    """The tries of one configuration: a bucket that holds a few and fills slowly."""
+    """The tries to keep one bundle in one configuration: a bucket that holds a few and fills slowly."""
 
     tries: float = QUICK_TRIES
     counted_at: float = field(default=float("-inf"))
@@ -61,7 +62,7 @@ class Injector:
         self._store = store
         self._clock = clock
         self._report = report
-        self._patience: dict[str, Patience] = {}
+        self._patience: dict[tuple[str, bytes], Patience] = {}
 
     def forget(self) -> None:
         """A new term: others may have led, nothing is known of earlier tries."""
@@ -71,11 +72,12 @@ class Injector:
         """Writes every configuration that has another bundle. Raises KubeError."""
         wrote, waits = 0, list[float]()
         known = tuple(self._store.values())
-        self._patience = {each.uid: self._patience.get(each.uid, Patience()) for each in known}
+        keys = [(each.uid, bundle) for each in known]
+        self._patience = {key: self._patience.get(key, Patience()) for key in keys}
         for found in known:
             if not found.lacks(bundle):
                 continue
-            if wait := self._may_try(found):
+            if wait := self._may_try(found, bundle):
                 waits.append(wait)
             elif await self._apply(found, bundle):
                 wrote += 1
@@ -83,8 +85,8 @@ class Injector:
                 waits.append(_SOON)
         return Published(wrote, min(waits, default=None))
 
-    def _may_try(self, found: Configuration) -> float:
-        patience = self._patience[found.uid]
+    def _may_try(self, found: Configuration, bundle: bytes) -> float:
+        patience = self._patience[found.uid, bundle]
         wait = patience.wait(self._clock.monotonic())
         if wait and not patience.contested:
             patience.contested = True
@@ -93,7 +95,7 @@ class Injector:
 
     async def _apply(self, found: Configuration, bundle: bytes) -> bool:
         """False when the object is no longer what was seen: it has changed or gone."""
-        self._patience[found.uid].spend()
+        self._patience[found.uid, bundle].spend()
         try:
             answer = await self._client.apply(
                 MUTATING_WEBHOOKS, found.name, _body(found, bundle), field_manager=FIELD_MANAGER_CERTS, force=True

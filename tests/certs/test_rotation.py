@@ -309,6 +309,24 @@ def test_wh_51_a_wiped_bundle_is_back_within_five_seconds() -> None:
     assert no_errors(play(story))
 
 
+def test_wh_51_also_after_many_steps_in_a_row() -> None:
+    """What a rotation and a broken Secret have published is not counted as a fight with another writer."""
+
+    async def story(world: World) -> None:
+        await installed(world)
+        world.ask("ca")
+        await world.until(lambda: world.step == "retiring", within=120)
+        BROKEN["garbage for everything"](world)
+        await world.until(lambda: world.step == "recovering", within=5)
+        await world.until(lambda: world.step == "retiring" and world.served_everywhere(), within=120)
+        before = world.bundles()
+        for _ in range(3):
+            world.set_bundle("pods", b"")
+            await world.until(lambda: world.bundles() == before, within=5)
+
+    assert no_errors(play(story))
+
+
 def fields(world: World, name: str) -> Object:
     """All that is not about bundles and the server's own books."""
     body = world.cluster.storage.get(MUTATING_WEBHOOKS, name)
