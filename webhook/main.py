@@ -205,7 +205,9 @@ class Webhook:
         self._report = Report(self.registry, self._state.age)
         self._report.follow(self._state.blocked)
         self._source = source_of(settings.certs, self._namespace, client, clock, Reloads(self.registry))
-        self._registered: Store[Registration] = Store(registration)
+        self._registered: Store[Registration] = Store(
+            partial(registration, own_ca=settings.certs.mode == "self-managed")
+        )
         self._readiness = Readiness(own_address(ports.admission), self._source, self._registered, clock)
         self._witness = Witness(client, self._pod)
         self._stopping = asyncio.Event()

@@ -41,7 +41,8 @@ class Client(NamedTuple):
 class Registration:
     """What is read of a MutatingWebhookConfiguration: how the API server calls each of its entries.
 
-    An entry with a URL and without a bundle trusts the CAs of the API server's machine, of which nothing is known.
+    An entry with a URL and without a bundle trusts the CAs of the API server's machine, of which nothing is known: where
+    somebody else issues the certificate, it is left out. For a CA of our own they do not vouch.
     """
 
     name: str
@@ -54,12 +55,12 @@ class Registration:
         return self.name
 
 
-def registration(raw: Mapping[str, Any]) -> Registration:
-    """Reads a MutatingWebhookConfiguration object."""
+def registration(raw: Mapping[str, Any], *, own_ca: bool) -> Registration:
+    """Reads a MutatingWebhookConfiguration object; `own_ca` says that the certificate is issued by a CA of ours."""
     facts = configuration(raw)
     hosts = [_host(mapping(entry, "clientConfig")) for entry in raw.get("webhooks") or ()]
     found = [(Client(host, entry.bundle), url) for (host, url), entry in zip(hosts, facts.entries, strict=True)]
-    clients = tuple(client for client, url in found if client.bundle or not url)
+    clients = tuple(client for client, url in found if client.bundle or own_ca or not url)
     return Registration(facts.name, facts.uid, facts.resource_version, clients)
 
 
