@@ -1,4 +1,4 @@
-"""The reconciler as its users run it: as a process of its own, or in this one where nothing has to be killed."""
+"""The programs as their users run them: as processes of their own, or in this one where nothing has to be killed."""
 
 import asyncio
 import os
@@ -46,7 +46,7 @@ class Scrape:
 
 @dataclass
 class Process:
-    """A running `python -m reconciler`. `log` is its output so far."""
+    """A running program. `log` is its output so far."""
 
     process: asyncio.subprocess.Process
     log: list[str] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Process:
             assert self.process.returncode is None, "\n".join(self.log)
             return self.port()
 
-        return f"http://127.0.0.1:{await wait_until(listening, 'the reconciler serves its probes')}"
+        return f"http://127.0.0.1:{await wait_until(listening, 'the program serves its probes')}"
 
     def kill(self) -> None:
         """`kill -9`."""
@@ -118,11 +118,20 @@ async def process(
 ) -> AsyncIterator[Process]:
     """Runs `python -m reconciler` by way of the proxy; kills it at the end if it still runs."""
     write_files(folder, text, kubeconfig(world, proxy, token or world.plane.admin_token))
+    async with module("reconciler", folder, *flags) as running:
+        yield running
+
+
+@asynccontextmanager
+async def module(
+    name: str, folder: Path, *flags: str, environ: Mapping[str, str] | None = None
+) -> AsyncIterator[Process]:
+    """Runs `python -m NAME` with the files in that folder; kills it at the end if it still runs."""
     started = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "reconciler", "--config", str(folder / "ebbtide.toml")),
+        *(sys.executable, "-m", name, "--config", str(folder / "ebbtide.toml")),
         *("--kubeconfig", str(folder / "kubeconfig"), "--log-format", "json", *flags),
         cwd=REPOSITORY,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", **(environ or {})},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,

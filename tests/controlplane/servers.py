@@ -34,6 +34,7 @@ _CLIENT_RATE = ["--kube-api-qps=500", "--kube-api-burst=1000"]
 UNCACHED = "daemonsets.apps"
 # etcd and the API server are started first.
 _STORAGE_AND_API = 2
+_API = 1
 _STAGES = Path(__file__).parent / "stages"
 
 
@@ -69,6 +70,14 @@ class ControlPlane:
         """Leaves etcd and the API server by themselves: nothing changes any more but by what clients ask for."""
         while len(self._servers) > _STORAGE_AND_API:
             self._servers.pop().stop()
+
+    def restart_api_server(self) -> None:
+        """Stops it in order, and starts it again where it was: its clients have to find back by themselves."""
+        self._servers.pop(_API).stop()
+        port = int(self.server.rpartition(":")[2])
+        again = self._launch("kube-apiserver", self._apiserver_command(port))
+        self._servers.insert(_API, again)
+        again.wait_for(partial(self._apiserver_serves, self.server), "ready", START_TIMEOUT)
 
     def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
         """One blocking request as admin. Raises urllib.error.HTTPError with the server's refusal."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +47,7 @@ async def webhook(cluster: World, folder: Path, **rules: Any) -> AsyncIterator[R
             mode="files",
             directory=str(folder),
             extra_sans=(_HOST,),
-            webhook_configuration_selector=f"{_LABEL}={cluster.name}",
+            webhook_configuration_selector=selector(cluster),
         ),
         webhook=Webhook(drain=0.0, **rules),
     )
@@ -69,26 +69,43 @@ async def webhook(cluster: World, folder: Path, **rules: Any) -> AsyncIterator[R
 @asynccontextmanager
 async def registered(cluster: World, running: Running) -> AsyncIterator[None]:
     """The API server calls it for this world's namespace, as long as this lasts."""
-    names = []
-    try:
-        for path in sorted(REGISTRATIONS.glob("*.yaml")):
-            body = _of_world(cluster, yaml.safe_load(path.read_text(encoding="utf-8")), running)
-            await cluster.client.create(MUTATING_WEBHOOKS, body)
-            names.append(body["metadata"]["name"])
+    bundle = base64.b64encode(running.authority.ca.certificate.pem).decode()
+    async with registrations(cluster, {"url": running.url, "caBundle": bundle}):
         await cluster.wait_until(running.ready, "the webhook is ready with its registrations")
         yield
+
+
+@asynccontextmanager
+async def registrations(cluster: World, client: Mapping[str, str], **entry: Any) -> AsyncIterator[list[str]]:
+    """The rules of an installation for this world's namespace, with that `clientConfig`; gives their names.
+
+    `entry` is laid over each of their entries.
+    """
+    names: list[str] = []
+    try:
+        for path in sorted(REGISTRATIONS.glob("*.yaml")):
+            body = _of_world(cluster, yaml.safe_load(path.read_text(encoding="utf-8")), client)
+            for each in body["webhooks"]:
+                each.update(entry)
+            await cluster.client.create(MUTATING_WEBHOOKS, body)
+            names.append(body["metadata"]["name"])
+        yield names
     finally:
         for name in names:
             await cluster.client.delete(MUTATING_WEBHOOKS, name)
 
 
-def _of_world(cluster: World, body: dict[str, Any], running: Running) -> dict[str, Any]:
-    """The registration by URL, for one namespace, under a name of its own."""
+def selector(cluster: World) -> str:
+    """What `[certs] webhook-configuration-selector` has to be in this world."""
+    return f"{_LABEL}={cluster.name}"
+
+
+def _of_world(cluster: World, body: dict[str, Any], client: Mapping[str, str]) -> dict[str, Any]:
+    """The registration for one namespace, under a name of its own."""
     body["metadata"]["name"] += f"-{cluster.name}"
     body["metadata"]["labels"] |= {_LABEL: cluster.name}
-    bundle = base64.b64encode(running.authority.ca.certificate.pem).decode()
     for entry in body["webhooks"]:
-        entry["clientConfig"] = {"url": running.url, "caBundle": bundle}
+        entry["clientConfig"] = dict(client)
         only = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": [cluster.namespace]}
         entry["namespaceSelector"]["matchExpressions"].append(only)
     return body

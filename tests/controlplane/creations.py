@@ -1,0 +1,123 @@
+"""Pods created at a steady rate through an API server, and who is to blame for those that could not be."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import aiohttp
+import orjson
+
+from ebbtide import vocabulary
+from tests.controlplane.world import World
+
+RATE: Final = 50.0
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_LONGEST: Final = 60.0
+
+
+@dataclass(frozen=True)
+class Creation:
+    """One creation, dry. Times are loop times; `status` 0 is no answer; `zones` are those the pod is kept out of."""
+
+    began: float
+    ended: float
+    status: int
+    words: str = ""
+    zones: tuple[str, ...] = ()
+
+    @property
+    def created(self) -> bool:
+        return self.status == 201
+
+    @property
+    def refused_by_webhook(self) -> bool:
+        """The API server names the webhook that it could not call, or that refused."""
+        return not self.created and "webhook" in self.words
+
+
+@dataclass
+class Window:
+    """A time in which somebody else has broken something; open until `end` is known."""
+
+    begin: float
+    end: float = float("inf")
+
+    def touches(self, creation: Creation) -> bool:
+        return creation.began <= self.end and creation.ended >= self.begin
+
+
+class Creations:
+    """Guarded pods of the world's group, `RATE` each second, none of which is stored."""
+
+    def __init__(self, cluster: World) -> None:
+        self.done: list[Creation] = []
+        self._cluster = cluster
+        self._url = f"{cluster.plane.server}/api/v1/namespaces/{cluster.namespace}/pods?dryRun=All"
+        self._body = orjson.dumps(_pod(cluster))
+
+    @asynccontextmanager
+    async def going_on(self) -> AsyncIterator[None]:
+        """For as long as this lasts; then every answer is waited for."""
+        access = self._cluster.access()
+        headers = {**await access.headers(), "Content-Type": "application/json"}
+        timeout = aiohttp.ClientTimeout(total=_LONGEST)
+        async with (
+            aiohttp.ClientSession(connector=access.connector(), headers=headers, timeout=timeout) as session,
+            asyncio.TaskGroup() as group,
+        ):
+            pacing = group.create_task(self._pace(session, group))
+            try:
+                yield
+            finally:
+                pacing.cancel()
+
+    async def _pace(self, session: aiohttp.ClientSession, group: asyncio.TaskGroup) -> None:
+        """By the clock: what a busy machine has missed is made up for."""
+        loop = asyncio.get_running_loop()
+        begun, number = loop.time(), 0
+        while True:
+            group.create_task(self._create(session))
+            number += 1
+            await asyncio.sleep(begun + number / RATE - loop.time())
+
+    async def _create(self, session: aiohttp.ClientSession) -> None:
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            async with session.post(self._url, data=self._body) as answer:
+                found = orjson.loads(await answer.read())
+                words = "" if answer.status == 201 else str(found.get("message"))
+                zones = excluded(found) if answer.status == 201 else ()
+                self.done.append(Creation(began, clock(), answer.status, words, zones))
+        except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError) as error:
+            self.done.append(Creation(began, clock(), 0, repr(error)))
+
+
+def excluded(pod: Mapping[str, Any]) -> tuple[str, ...]:
+    """The zones that every term of the required node affinity excludes."""
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    terms = affinity.get(_REQUIRED, {}).get("nodeSelectorTerms", [])
+    each = [
+        {
+            zone
+            for expression in term.get("matchExpressions", ())
+            if (expression["key"], expression["operator"]) == (vocabulary.ZONE_LABEL, "NotIn")
+            for zone in expression["values"]
+        }
+        for term in terms
+    ]
+    return tuple(sorted(set.intersection(*each))) if each else ()
+
+
+def _pod(cluster: World) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"generateName": "load-", "labels": {vocabulary.GUARD_LABEL: vocabulary.GUARD_ENABLED}},
+        "spec": {
+            "nodeSelector": {vocabulary.NODE_GROUP_LABEL: cluster.group},
+            "containers": [{"name": "main", "image": "none"}],
+        },
+    }
