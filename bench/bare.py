@@ -56,6 +56,12 @@ class Bare:
                 group.create_task(work())
         return loop.time() - begun
 
+    async def encoded(self, path: str, content_type: str) -> bytes:
+        """What is at that path, in that encoding."""
+        async with self._session.get(self._server + path, headers={"Accept": content_type}) as answer:
+            answer.raise_for_status()
+            return await answer.read()
+
     def post(self, path: str, body: Any) -> Request:
         return self._request("POST", path, body, "application/json")
 
