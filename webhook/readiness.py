@@ -41,8 +41,8 @@ class Client(NamedTuple):
 class Registration:
     """What is read of a MutatingWebhookConfiguration: how the API server calls each of its entries.
 
-    An entry with a URL and without a bundle trusts the CAs of the API server's machine, of which nothing is known: where
-    somebody else issues the certificate, it is left out. For a CA of our own they do not vouch.
+    An entry with a URL and without a bundle trusts the CAs of the API server's machine. Of these nothing is known, and
+    it is left out, where somebody else issues the certificate; for a CA of our own they do not vouch.
     """
 
     name: str

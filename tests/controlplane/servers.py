@@ -71,13 +71,17 @@ class ControlPlane:
         while len(self._servers) > _STORAGE_AND_API:
             self._servers.pop().stop()
 
-    def restart_api_server(self) -> None:
-        """Stops it in order, and starts it again where it was: its clients have to find back by themselves."""
+    def stop_api_server(self) -> None:
+        """Stops the API server, and nothing else; it is to be started again before the test ends."""
         self._servers.pop(_API).stop()
+
+    def start_api_server(self) -> None:
+        """Starts it where it was, and does not wait: its clients find back by themselves.
+
+        In the thread that lives as long as the test run, with whose end the kernel ends what it has started.
+        """
         port = int(self.server.rpartition(":")[2])
-        again = self._launch("kube-apiserver", self._apiserver_command(port))
-        self._servers.insert(_API, again)
-        again.wait_for(partial(self._apiserver_serves, self.server), "ready", START_TIMEOUT)
+        self._servers.insert(_API, self._launch("kube-apiserver", self._apiserver_command(port)))
 
     def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
         """One blocking request as admin. Raises urllib.error.HTTPError with the server's refusal."""
