@@ -170,6 +170,7 @@ async def test_a_missing_permission_is_named_before_anything_is_written(
     rules = [
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "get"]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["list"]},
     ]
     token = await cluster.account("cleaner", rules)

@@ -22,7 +22,8 @@ LONG_AGO = "1700000000"
 
 def running(folder: Path, cluster: World, proxy: FaultProxy, token: str = "") -> AbstractAsyncContextManager[str]:
     """The reconciler, going through the proxy."""
-    text = configuration(cluster, certs={"webhook-configuration-selector": selector(cluster)})
+    # The test's webhook has a certificate of its own: nobody else publishes a bundle for it.
+    text = configuration(cluster, certs={"mode": "files", "webhook-configuration-selector": selector(cluster)})
     return in_this_process(folder, proxy.access(token or cluster.plane.admin_token), text)
 
 
