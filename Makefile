@@ -34,6 +34,10 @@ simulate: $(READY) ## random histories on simulated time, SEEDS=0-999; one numbe
 fuzz: $(READY) ## a million broken admission reviews
 	EBBTIDE_FUZZ=1000000 $(RUN) -m pytest tests/webhook/test_fuzz.py $(ARGS)
 
+.PHONY: soak
+soak: $(READY) ## a minute of pod creations while everything happens to the webhook
+	EBBTIDE_SOAK=60 $(RUN) -m pytest tests/controlplane/test_webhook_service.py -k no_creation $(ARGS)
+
 .PHONY: check check-format check-lint check-types check-layers check-docs
 check: check-format check-lint check-types check-layers check-docs ## format, lint, types, import layers, documentation
 

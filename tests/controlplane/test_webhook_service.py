@@ -38,7 +38,7 @@ from tests.controlplane.world import World
 
 pytestmark = pytest.mark.controlplane
 
-# How long pods are created, at least: as long as the whole list of faults takes in any case.
+# How long pods are created, at least; the list of faults may take longer. `make soak` takes a minute.
 SECONDS = float(os.environ.get("EBBTIDE_SOAK", "20"))
 # For each fault to be over: on a busy machine a process alone needs many seconds to start.
 MENDED_WITHIN = 90.0
