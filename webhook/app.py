@@ -5,8 +5,8 @@ it will be better in a moment it is a 503 with `Retry-After`, upon which the API
 Between the end of a body and the answer nothing is waited for.
 """
 
-import asyncio
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Final, Protocol, cast
 
 from aiohttp import web
@@ -67,7 +67,6 @@ class Admission:
         self._report = report
         self._largest = largest
         self._most_at_once = most_at_once
-        self._time = asyncio.get_running_loop().time
         self._in_flight = 0
         self._draining = False
         self._leaving = False
@@ -90,7 +89,7 @@ class Admission:
         refused = self._refused(request)
         if refused is not None:
             return self._refuse(refused)
-        begun = self._time()
+        begun = perf_counter()
         self._in_flight += 1
         try:
             body = await self._body(request)
@@ -149,11 +148,11 @@ class Admission:
             result = result_of(decision, changed=bool(patch))
             audit = {"decision": result, "zones": decision.exclusion.annotation, "pool": decision.pool}
             answer = web.Response(body=write(request, Answer(patch, decision.warning, audit)), headers=_ANSWER)
-            self._report.answered(request, decision, result, self._time() - begun)
+            self._report.answered(request, decision, result, perf_counter() - begun)
         except NotAReviewError as error:
             return self._refuse(Failure.NOT_A_REVIEW, str(error))
         except Exception as error:  # whatever goes wrong in a decision, the failure policy is to decide, not we
-            self._report.fault(error, request, self._time() - begun)
+            self._report.fault(error, request, perf_counter() - begun)
             return _refusal(Failure.FAULT)
         if self._draining:
             answer.force_close()

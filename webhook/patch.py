@@ -19,6 +19,7 @@ TEMPLATE: Final[Path] = ("spec", "template")
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_NODE_AFFINITY: Final = ("spec", "affinity", "nodeAffinity", _REQUIRED)
 # The most that one preference can weigh (k8s.io/api WeightedPodAffinityTerm).
 _WEIGHT: Final = 100
 
@@ -42,6 +43,8 @@ def _pin(draft: Draft, pin: Pin, labels: CellLabels, where: Path) -> None:
     if pin.tolerates:
         toleration = {"key": labels.group, "operator": "Equal", "value": pin.group, "effect": GROUP_TAINT_EFFECT}
         draft.append((*spec, "tolerations"), toleration)
+    if not (pin.spreads or pin.keeps_apart):
+        return
     pool = {"matchLabels": {vocabulary.POOL_LABEL: pin.pool}}
     if pin.spreads:
         spread = {"maxSkew": 1, "topologyKey": labels.zone, "whenUnsatisfiable": "ScheduleAnyway"}
@@ -55,13 +58,12 @@ def _pin(draft: Draft, pin: Pin, labels: CellLabels, where: Path) -> None:
 def _exclude(draft: Draft, raw: Raw, exclusion: Exclusion, carried: frozenset[str], labels: CellLabels) -> None:
     """The expressions, and with them the annotation; a pod that avoids the zones by its own word gets neither."""
     before = draft.changes
-    path: Path = ("spec", "affinity", "nodeAffinity", _REQUIRED)
-    required = mapping(raw, *(str(step) for step in path))
+    required = mapping(raw, *_NODE_AFFINITY)
     if required:
         for index, term in enumerate(sequence(required, "nodeSelectorTerms")):
-            _exclude_in(draft, (*path, "nodeSelectorTerms", index), term, exclusion, carried, labels)
+            _exclude_in(draft, (*_NODE_AFFINITY, "nodeSelectorTerms", index), term, exclusion, carried, labels)
     else:
-        draft.put(path, {"nodeSelectorTerms": [{"matchExpressions": _expressions(exclusion)}]})
+        draft.put(_NODE_AFFINITY, {"nodeSelectorTerms": [{"matchExpressions": _expressions(exclusion)}]})
     annotations = mapping(raw, "metadata", "annotations")
     if draft.changes == before and not carried:
         return

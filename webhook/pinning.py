@@ -6,6 +6,7 @@ that changed with it would roll a stateful workload.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from ebbtide import vocabulary
@@ -72,7 +73,7 @@ def group_of(choice: NodeChoice, label: str, pool: str, shared_group: str) -> st
 
 def _tolerance(tolerations: tuple[Toleration, ...], group: str, labels: CellLabels) -> tuple[Caution | None, bool]:
     """Whether a toleration for the group's key says another value, and whether the group's taint is tolerated."""
-    taint = Taint(labels.group, group, GROUP_TAINT_EFFECT)
+    taint = _group_taint(labels.group, group)
     if not group or any(entry.covers(taint) for entry in tolerations):
         return None, bool(group)
     others = [e for e in tolerations if e.key == labels.group and e.operator != "Exists" and e.value != group]
@@ -80,6 +81,11 @@ def _tolerance(tolerations: tuple[Toleration, ...], group: str, labels: CellLabe
         return None, False
     words = f"The pod tolerates node group {others[0].value} and is of {group}; nothing is added"
     return Caution(Concern.TOLERATION, words[:LONGEST_WARNING]), False
+
+
+@lru_cache(maxsize=64)
+def _group_taint(label: str, group: str) -> Taint:
+    return Taint(label, group, GROUP_TAINT_EFFECT)
 
 
 def _spread_over_zones(spec: Raw, labels: CellLabels) -> bool:

@@ -28,7 +28,8 @@ class Difference:
 
 def carried_by_us(pod: PodTraits) -> frozenset[str]:
     """The zones that admission excluded from this pod earlier."""
-    return pod.blocked_zones if pod.choice.excludes_exactly(pod.blocked_zones) else frozenset()
+    zones = pod.blocked_zones
+    return zones if zones and pod.choice.excludes_exactly(zones) else frozenset()
 
 
 def difference(pod: PodTraits, exclusion: Exclusion) -> Difference | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from ebbtide import vocabulary
 from ebbtide.exclusion.pod import PodTraits
@@ -96,14 +97,23 @@ def exclude(pod: PodTraits, zones: Mapping[str, GroupZones], around: Around, rul
     if skip is not None:
         return Exclusion(skipped=skip)
     groups = _usable_groups(pod, zones, rules)
-    live = frozenset().union(*(group.live for group in groups))
-    blocked = frozenset(zone for zone in live if all(zone in group.blocked for group in groups if zone in group.live))
+    live, blocked = _zones(groups)
     if not blocked:
         return NOTHING
     if blocked == live:
         words = _sentence("All zones are blocked, none is excluded:", blocked)
         return Exclusion(skipped=Skip.LAST_ZONE, warnings=(Caution(Concern.LAST_ZONE, words),))
     return _excluding(pod, blocked, groups, around)
+
+
+def _zones(groups: Sequence[GroupZones]) -> tuple[frozenset[str], frozenset[str]]:
+    """Where the groups have live nodes, and where all of them that do are blocked."""
+    if len(groups) == 1:  # nearly always, and all of this is done for every pod that is created
+        return groups[0].live, groups[0].live & groups[0].blocked
+    live = frozenset().union(*(group.live for group in groups))
+    return live, frozenset(
+        zone for zone in live if all(zone in group.blocked for group in groups if zone in group.live)
+    )
 
 
 def _skip(pod: PodTraits, around: Around, rules: Rules) -> Skip | None:
@@ -129,8 +139,13 @@ def _opted_in(pod: PodTraits, around: Around) -> bool:
 
 def _tolerates_block(pod: PodTraits, rules: Rules) -> bool:
     """Whatever the taint's value is; it is the time at which a node was tainted, and so differs from node to node."""
-    taint = Taint(rules.prevent_taint_key, "", vocabulary.PREVENT_TAINT_EFFECT)
+    taint = _prevent_taint(rules.prevent_taint_key)
     return any(entry.operator == "Exists" and entry.covers(taint) for entry in pod.tolerations)
+
+
+@lru_cache(maxsize=8)
+def _prevent_taint(key: str) -> Taint:
+    return Taint(key, "", vocabulary.PREVENT_TAINT_EFFECT)
 
 
 def _usable_groups(pod: PodTraits, zones: Mapping[str, GroupZones], rules: Rules) -> tuple[GroupZones, ...]:
@@ -144,7 +159,7 @@ def _usable_groups(pod: PodTraits, zones: Mapping[str, GroupZones], rules: Rules
 
 
 def _excluding(pod: PodTraits, blocked: frozenset[str], groups: Iterable[GroupZones], around: Around) -> Exclusion:
-    held = blocked & _held_by_volumes(around.volumes, blocked)
+    held = blocked & _held_by_volumes(around.volumes, blocked) if around.volumes else frozenset()
     excluded = blocked - held
     warnings: list[Caution] = []
     if held:
@@ -162,8 +177,6 @@ def _excluding(pod: PodTraits, blocked: frozenset[str], groups: Iterable[GroupZo
 
 def _held_by_volumes(volumes: Sequence[frozenset[str]], blocked: frozenset[str]) -> frozenset[str]:
     """Zones that stay allowed because all volumes can be reached from nowhere but from blocked zones."""
-    if not volumes:
-        return frozenset()
     reach = frozenset.intersection(*volumes)
     if reach - blocked:
         return frozenset()

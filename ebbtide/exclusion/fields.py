@@ -13,13 +13,14 @@ Raw = Mapping[str, Any]
 def mapping(raw: Raw, *path: str) -> Raw:
     """The object at that path. Raises TypeError for anything else than an object, or nothing."""
     found: Raw = raw
-    for depth, name in enumerate(path, 1):
+    for name in path:
         value = found.get(name)
-        if value is None:
+        if type(value) is dict:
+            found = value
+        elif value is None:
             return {}
-        if not isinstance(value, dict):
-            raise TypeError(f"{'.'.join(path[:depth])} is no object but {type(value).__name__}")
-        found = value
+        else:
+            raise TypeError(f"{'.'.join(path[: path.index(name) + 1])} is no object but {type(value).__name__}")
     return found
 
 
@@ -31,7 +32,7 @@ def sequence(raw: Raw, name: str) -> Sequence[Raw]:
     if not isinstance(value, list):
         raise TypeError(f"{name} is no list but {type(value).__name__}")
     for entry in value:
-        if not isinstance(entry, dict):
+        if type(entry) is not dict:
             raise TypeError(f"{name} has an entry that is no object but {type(entry).__name__}")
     return value
 

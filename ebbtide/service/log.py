@@ -9,7 +9,7 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, TextIO
+from typing import Any, BinaryIO, Final, Literal, TextIO
 
 import orjson
 import structlog
@@ -77,14 +77,28 @@ def frequent(name: str) -> Callable[[str, Mapping[str, Any]], None]:
     handler = next((each for each in logging.getLogger().handlers if isinstance(each, _Handler)), None)
     if handler is None or handler.form == "console":
         return lambda event, facts: slow.info(event, **facts)
-    stream, options = handler.stream, orjson.OPT_UTC_Z
+    send, options = _bytes_to(handler.stream), orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE
 
     def write(event: str, facts: Mapping[str, Any]) -> None:
         line = {"timestamp": datetime.now(UTC), "level": "info", "event": event, "logger": name, **facts}
-        stream.write(orjson.dumps(line, option=options).decode() + "\n")
-        stream.flush()
+        send(orjson.dumps(line, option=options))
 
     return write
+
+
+def _bytes_to(stream: TextIO) -> Callable[[bytes], None]:
+    """A way to write whole lines at once, past the encoding of a stream that has bytes below it."""
+    below: BinaryIO | None = getattr(stream, "buffer", None)
+
+    def send(line: bytes) -> None:
+        if below is None:
+            stream.write(line.decode())
+            stream.flush()
+        else:
+            below.write(line)
+            below.flush()
+
+    return send
 
 
 def default_format(stream: TextIO) -> Format:
