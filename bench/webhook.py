@@ -1,8 +1,8 @@
 """What an admission request costs, and how long it takes: the whole webhook, the floor, and other ways to do the same.
 
-In each round every server (see `bench.admission`) is started anew and has its turn with the same reviews of every size,
-over TLS connections that are kept. The servers have one processor, the client another one; what is counted is the CPU
-time of the server's process. Every answer is checked once for doing to the pod what it has to.
+In each round every server (see `bench.admission`) is started anew, and they take short turns with the same reviews of
+every size, over TLS connections that are kept. The servers have one processor, the client another one; what is counted
+is the CPU time of the server's process. Every answer is checked for doing to the pod what it has to, once per round.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from bench.admission import BARE, FLOOR, KOPF, OURS, TYPED, Place, Server, on_co
 from bench.embedded import Object, embedded
 from bench.figures import Series, heading, ratio
 from bench.load import one, paced, saturate
-from bench.resources import cpu_seconds, peak_mb
+from bench.resources import cpu_seconds, peak_mb, resident_mb
 from bench.setting import arguments
 from ebbtide import vocabulary
 from webhook.main import fastest_loop
@@ -29,12 +29,12 @@ COMMAND = "bench.webhook"
 SIZES = {"2 KB": 2_000, "5 KB": 5_000, "15 KB": 15_000, "1 MB": 1_000_000}
 _PACED = "5 KB"
 _PER_SECOND = 200.0
-_CONNECTIONS = 8
-_WARMING_UP = 0.5
+_CONNECTIONS = 16
 
 _CPU, _FULL, _LATENCY = "CPU time per request, {}", "requests per second on one processor, {}", "{} at {} /s, {}"
 _P50, _P99 = (_LATENCY.format(share, f"{_PER_SECOND:.0f}", _PACED) for share in ("p50", "p99"))
-_START, _MEMORY = "start to ready", "peak of the memory"
+_START, _MEMORY = "start to ready", "memory when it is ready"
+_PEAK = "peak of the memory, after reviews of all sizes"
 # What our part of a peer's value is to be.
 _AIMS: Mapping[tuple[str, str], str] = {
     (_CPU.format("5 KB"), FLOOR): "≤ 2.5",
@@ -47,7 +47,7 @@ _AIMS: Mapping[tuple[str, str], str] = {
 
 
 class Values:
-    """What was measured: a value per round, by figure and server."""
+    """What was measured: a value per round or turn, by figure and server."""
 
     def __init__(self) -> None:
         self._found = defaultdict[tuple[str, str], dict[str, list[float]]](lambda: defaultdict(list))
@@ -72,7 +72,7 @@ async def measure(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="ebbtide-bench-") as folder:
         async with embedded(cluster_nodes(options.nodes)) as url:
             place = Place.made(Path(folder), url)
-            what = f"{options.rounds} rounds of {options.seconds} s each, {options.nodes} nodes"
+            what = f"{options.rounds} rounds, {options.turns} turns of {options.seconds} s, {options.nodes} nodes"
             print(heading(COMMAND, f"{what}, {_CONNECTIONS} connections"), flush=True)
             with on_core(place.cores.others), undisturbed():
                 for _ in range(options.rounds):
@@ -97,13 +97,17 @@ async def one_round(place: Place, bodies: Mapping[str, bytes], options: argparse
         for name, start in starts(go=options.go, kopf=options.kopf).items():
             servers[name] = await stack.enter_async_context(serving(name, place, start))
             values.add(_START, "s", name, servers[name].started)
-        for size, body in bodies.items():
-            for name, server in servers.items():
-                await check(name, server, body)
-                await full(size, name, server, body, options.seconds, values)
         for name, server in servers.items():
-            await at_a_pace(name, server, bodies[_PACED], options.seconds, values)
-            values.add(_MEMORY, "MB", name, peak_mb(server.pid))
+            values.add(_MEMORY, "MB", name, resident_mb(server.pid))
+            for body in bodies.values():
+                await check(name, server, body)
+        for size, body in bodies.items():
+            for _ in range(options.turns):
+                for name, server in servers.items():
+                    await full(size, name, server, body, options.seconds, values)
+        for name, server in servers.items():
+            await at_a_pace(name, server, bodies[_PACED], options.paced_seconds, values)
+            values.add(_PEAK, "MB", name, peak_mb(server.pid))
 
 
 async def check(name: str, server: Server, body: bytes) -> None:
@@ -116,7 +120,6 @@ async def check(name: str, server: Server, body: bytes) -> None:
 
 async def full(size: str, name: str, server: Server, body: bytes, seconds: float, values: Values) -> None:
     """As many requests as it can answer."""
-    await saturate(server.target, body, min(_WARMING_UP, seconds), _CONNECTIONS)
     before = cpu_seconds(server.pid)
     count, took = await saturate(server.target, body, seconds, _CONNECTIONS)
     used = cpu_seconds(server.pid) - before
@@ -140,8 +143,10 @@ def cluster_nodes(count: int) -> list[Object]:
 
 
 def flags() -> argparse.ArgumentParser:
-    parser = arguments(COMMAND, nodes=5000, rounds=5)
-    parser.add_argument("--seconds", type=float, default=4.0, help="of each measurement; default: %(default)s")
+    parser = arguments(COMMAND, nodes=5000, rounds=3)
+    parser.add_argument("--turns", type=int, default=7, help="of each round; default: %(default)s")
+    parser.add_argument("--seconds", type=float, default=0.7, help="of each turn; default: %(default)s")
+    parser.add_argument("--paced-seconds", type=float, default=15.0, help="for latencies; default: %(default)s")
     parser.add_argument("--go", action="store_true", help="measure webhooks written in Go too")
     parser.add_argument("--kopf", action="store_true", help="measure a kopf operator too")
     return parser
