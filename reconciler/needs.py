@@ -1,5 +1,7 @@
 """Every permission that the reconciler uses, and what for: asked for at its start, and what its role must grant."""
 
+from dataclasses import replace
+
 from ebbtide.config import Settings
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.kube.permissions import Need
@@ -68,7 +70,10 @@ def _needs_of_readmission(settings: Settings, *, dry_run: bool) -> list[Need]:
 
 
 def _needs_of_certificates(settings: Settings, namespace: str, *, dry_run: bool) -> list[Need]:
-    """One Secret by its name, and `caBundle`. A new Secret cannot be limited by name: RBAC does not see it yet."""
+    """One Secret by its name, and `caBundle`. A new Secret cannot be limited by name: RBAC does not see it yet.
+
+    None is essential in a dry run, which has nothing to keep or publish: whoever tries it need not be let near secrets.
+    """
     secret = settings.certs.secret_name
     webhooks = "to see whether the CA is published"
     found = [
@@ -76,10 +81,11 @@ def _needs_of_certificates(settings: Settings, namespace: str, *, dry_run: bool)
         *(Need(verb, MUTATING_WEBHOOKS, webhooks) for verb in ("list", "watch")),
         Need("list", PODS, "to see which webhook replicas know a new CA", namespace=namespace),
     ]
-    if not dry_run:
-        found += [
-            Need("create", SECRETS, "to keep the certificates", namespace=namespace),
-            Need("update", SECRETS, "to keep the certificates", namespace=namespace, name=secret),
-            Need("patch", MUTATING_WEBHOOKS, "to publish the CA"),
-        ]
-    return found
+    if dry_run:
+        return [replace(need, essential=False) for need in found]
+    return [
+        *found,
+        Need("create", SECRETS, "to keep the certificates", namespace=namespace),
+        Need("update", SECRETS, "to keep the certificates", namespace=namespace, name=secret),
+        Need("patch", MUTATING_WEBHOOKS, "to publish the CA"),
+    ]

@@ -16,7 +16,7 @@ from ebbtide.service.server import bind
 from ebbtide.service.supervisor import Supervisor
 from ebbtide.sim import objects
 from ebbtide.sim.cluster import Cluster
-from ebbtide.sim.faults import Answer
+from ebbtide.sim.faults import Answer, When
 from ebbtide.sim.time import simulate
 from reconciler.main import Place, Reconciler, main, run
 from reconciler.needs import needs
@@ -214,6 +214,25 @@ def test_a_dry_run_writes_nothing_and_takes_no_lease() -> None:
             writes = {verb for verb in a.client.sent if verb.verb not in ("get", "list", "watch")}
             assert {verb.resource for verb in writes} <= {"selfsubjectaccessreviews"}
             await a.stop()
+
+    play(story)
+
+
+def test_a_dry_run_does_without_all_but_nodes_pods_and_namespaces() -> None:
+    """Whoever tries it need not be let near secrets."""
+
+    async def story(cluster: Cluster) -> None:
+        for plural in ("secrets", "leases", "mutatingwebhookconfigurations", "persistentvolume*"):
+            cluster.faults.inject(Answer(403, "Forbidden"), When(path=f"*/{plural}*"))
+        cluster.create(objects.node("z1c", group="g", zone="z1", taints=[objects.taint(vocabulary.SIGNAL_TAINT_KEY)]))
+        a = Running(cluster, "a", dry_run=True)
+        async with running(a):
+            await until(lambda: a.ready)
+            await asyncio.sleep(600)
+            assert a.ready
+            await a.stop()
+        essential = {need.resource.plural for need in needs(Settings(), NAMESPACE, dry_run=True) if need.essential}
+        assert essential <= {"nodes", "pods", "namespaces"}
 
     play(story)
 
