@@ -129,9 +129,9 @@ def _kept(facts: Facts, rules: Rules) -> Iterator[Kept]:
     other_effects = _names(node for node in facts.nodes if any(_only_looks_like_ours(t, rules) for t in node.taints))
     if other_effects:
         effect = vocabulary.PREVENT_TAINT_EFFECT
-        yield Kept("prevent taint with another effect", other_effects, f"the product sets it with {effect} only")
+        yield Kept("prevent taint with another effect", other_effects, f"ebbtide sets it with {effect} only")
     if cordoned := _names(node for node in facts.nodes if node.cordoned):
-        yield Kept("cordon", cordoned, "the product never cordons")
+        yield Kept("cordon", cordoned, "ebbtide never cordons")
     if overridden := _names(node for node in facts.nodes if vocabulary.BLOCK_ANNOTATION in node.annotations):
         yield Kept(f"annotation {vocabulary.BLOCK_ANNOTATION}", overridden, "an operator set it")
     foreign = tuple(f"{each.namespace}/{each.name}" for each in facts.secrets if removal_from(each, rules) is None)

@@ -76,6 +76,7 @@ _WORDS = {
     "podAnnotations": "annotation(s) from pods",
     "podLabels": "label(s) from pods",
     "leases": "lease(s)",
+    "secrets": "secret(s)",
 }
 
 
