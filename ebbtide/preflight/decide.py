@@ -6,7 +6,7 @@ from ebbtide.config import Settings
 from ebbtide.preflight.autoscaler import autoscaler
 from ebbtide.preflight.descheduler import descheduler
 from ebbtide.preflight.finding import Finding
-from ebbtide.preflight.installation import cluster_version, permissions, webhook
+from ebbtide.preflight.installation import cluster_version, namespace, permissions, webhook
 from ebbtide.preflight.nodes import daemon_sets, nodes
 from ebbtide.preflight.snapshot import Facts
 from ebbtide.preflight.termination import signal_sources, termination_handler
@@ -19,11 +19,12 @@ def decide(facts: Facts, settings: Settings, now: float) -> tuple[Finding, ...]:
 
 def _findings(facts: Facts, settings: Settings, now: float) -> Iterator[Finding]:
     yield from cluster_version(facts)
+    yield from namespace(facts, settings)
     yield from permissions(facts)
     yield from nodes(facts, settings)
     yield from daemon_sets(facts, settings)
     yield from autoscaler(facts, settings)
-    yield from termination_handler(facts, settings)
+    yield from termination_handler(facts)
     yield from signal_sources(facts, settings)
     yield from descheduler(facts, settings)
     yield from webhook(facts, settings, now)

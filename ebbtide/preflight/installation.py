@@ -39,6 +39,23 @@ def cluster_version(facts: Facts) -> Iterator[Finding]:
         )
 
 
+def namespace(facts: Facts, settings: Settings) -> Iterator[Finding]:
+    """The one in which Lease and certificates are kept."""
+    check, name = "namespace", settings.home
+    if isinstance(facts.namespaces, Unread):
+        yield Finding(check, Status.UNKNOWN, facts.namespaces.reason)
+    elif name in facts.namespaces:
+        yield Finding(check, Status.PASS, f"namespace {name} is there")
+    else:
+        yield Finding(
+            check,
+            Status.WARN,
+            f"there is no namespace {name}",
+            "the reconciler keeps its Lease and the certificates there: without it none ever leads",
+            f"kubectl create namespace {name}, or set another one by the key namespace",
+        )
+
+
 def permissions(facts: Facts) -> Iterator[Finding]:
     """Everything that the reconciler asks for at its start."""
     check, found = "permissions", facts.permissions

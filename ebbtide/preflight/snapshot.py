@@ -23,6 +23,7 @@ from ebbtide.kube.resources import (
     DAEMON_SETS,
     DEPLOYMENTS,
     MUTATING_WEBHOOKS,
+    NAMESPACES,
     NODES,
     PODS,
     STATEFUL_SETS,
@@ -118,6 +119,7 @@ class Facts:
     policies: tuple[Policy, ...] | Unread
     webhooks: tuple[WebhookView, ...] | Unread
     permissions: Permissions | Unread
+    namespaces: AbstractSet[str] | Unread
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,7 @@ async def read(client: Client, settings: Settings, asked: Asked) -> Facts:
         policies = reading(_policies(client))
         webhooks = reading(_webhooks(client, settings.certs.webhook_configuration_selector))
         permissions = reading(_permissions(asked))
+        namespaces = reading(_namespaces(client))
     daemons, daemon_programs = _apart(daemon_sets.result())
     daemon_nodes, bare_programs = _apart(pods.result())
     parts = [*(task.result() for task in workloads), daemon_programs, bare_programs]
@@ -157,6 +160,7 @@ async def read(client: Client, settings: Settings, asked: Asked) -> Facts:
         policies=policies.result(),
         webhooks=webhooks.result(),
         permissions=permissions.result(),
+        namespaces=namespaces.result(),
     )
 
 
@@ -253,6 +257,10 @@ async def _webhooks(client: Client, selector: str) -> tuple[WebhookView, ...]:
         for raw in configurations
         for entry in raw.get("webhooks") or ()
     )
+
+
+async def _namespaces(client: Client) -> frozenset[str]:
+    return frozenset([raw["metadata"]["name"] async for raw in _all(client, NAMESPACES)])
 
 
 async def _permissions(asked: Asked) -> Permissions:

@@ -50,14 +50,14 @@ _MONITORING: Final = _Switch(
     "enable-rebalance-monitoring",
     wanted=True,
     why="it does not look for rebalance recommendations, so that no zone is ever blocked",
-    cure="set ENABLE_REBALANCE_MONITORING=true (Helm: enableRebalanceMonitoring=true), or run `ebbtide agent`",
+    cure="set ENABLE_REBALANCE_MONITORING=true (Helm: enableRebalanceMonitoring=true)",
     signals=True,
 )
 _TAINTING: Final = _Switch(
     "taint-node",
     wanted=True,
     why="it tells nobody of a recommendation: without the taint on the node there is no signal",
-    cure="set TAINT_NODE=true (Helm: taintNode=true), or run `ebbtide agent`",
+    cure="set TAINT_NODE=true (Helm: taintNode=true)",
     signals=True,
 )
 _DRY: Final = _Switch(
@@ -70,10 +70,10 @@ _DRY: Final = _Switch(
 _SWITCHES: Final = (_QUEUE, _DRAINING, _MONITORING, _TAINTING, _DRY)
 
 
-def termination_handler(facts: Facts, settings: Settings) -> Iterator[Finding]:
+def termination_handler(facts: Facts) -> Iterator[Finding]:
     """How each handler is set."""
     handlers = _handlers(facts)
-    others = _others(facts, settings)
+    others = _others(facts)
     if not handlers:
         yield _without(facts)
     for program in handlers:
@@ -83,7 +83,7 @@ def termination_handler(facts: Facts, settings: Settings) -> Iterator[Finding]:
 def signal_sources(facts: Facts, settings: Settings) -> Iterator[Finding]:
     """One program should raise signals."""
     raising = [f"{program.where} (termination handler)" for program in _handlers(facts) if _raises(program)]
-    sources = [*raising, *_others(facts, settings)]
+    sources = [*raising, *_others(facts)]
     check, listed, key = "signal-sources", "; ".join(sources), settings.node_rebalance.rebalance_signal_taint_key
     if len(sources) == 1:
         yield Finding(check, Status.PASS, f"signals are raised by {listed}")
@@ -101,7 +101,7 @@ def signal_sources(facts: Facts, settings: Settings) -> Iterator[Finding]:
         yield Finding(
             check,
             Status.WARN,
-            "no termination handler that taints, no `ebbtide agent` and no signals.sqs.queue-url was found",
+            "no termination handler that taints was found",
             "without signals no zone is ever blocked",
             f"raise them: any program that taints nodes with {key} will do",
         )
@@ -146,7 +146,6 @@ def _raises(program: Program) -> bool:
     return bool(looks) and bool(_TAINTING.value(program)) and not _DRY.value(program)
 
 
-def _others(facts: Facts, settings: Settings) -> list[str]:
-    agents = [p.where for p in facts.programs if p.is_called(*OURS) and "agent" in p.words[:2] and p.replicas != 0]
-    queue = settings.signals.sqs.queue_url
-    return [*(f"{where} (ebbtide agent)" for where in agents), *([f"the queue {queue}"] if queue else [])]
+def _others(facts: Facts) -> list[str]:
+    agents = (p.where for p in facts.programs if p.is_called(*OURS) and "agent" in p.words[:2] and p.replicas != 0)
+    return [f"{where} (ebbtide agent)" for where in agents]

@@ -105,6 +105,7 @@ GOOD = Facts(
     policies=(),
     webhooks=(WebhookView("MutatingWebhookConfiguration ebbtide", "zones.ebbtide", authority(days=90)),),
     permissions=Permissions("context test", 12, ()),
+    namespaces={"default", "ebbtide-system"},
 )
 
 

@@ -350,6 +350,8 @@ CASES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "too old": ("cluster-version", {"version": "v1.29.15"}, ["fail"]),
     "two digits are no decimals": ("cluster-version", {"version": "v1.9.0"}, ["fail"]),
     "a version of nobody": ("cluster-version", {"version": "unknown"}, ["unknown"]),
+    "its namespace": ("namespace", {}, ["pass"]),
+    "no namespace": ("namespace", {"namespaces": {"default"}}, ["warn"]),
     "everything permitted": ("permissions", {}, ["pass"]),
     "something essential missing": (
         "permissions",
@@ -397,10 +399,10 @@ def test_a_slow_autoscaler_that_the_configuration_knows_of_passes() -> None:
     assert statuses(found("autoscaler-scan-interval", chosen, programs=autoscaler("--scan-interval=30s"))) == ["pass"]
 
 
-def test_a_queue_of_our_own_is_a_source_of_signals() -> None:
-    chosen = Settings.model_validate({"signals": {"sqs": {"queue-url": "https://sqs.eu-central-1.amazonaws.com/1/q"}}})
-    assert statuses(found("signal-sources", chosen)) == ["warn"]
-    assert statuses(found("signal-sources", chosen, programs=CA)) == ["pass"]
+def test_a_missing_namespace_is_told_with_the_command_that_makes_it() -> None:
+    (finding,) = found("namespace", Settings(namespace="other"))
+    assert finding.status == "warn"
+    assert "kubectl create namespace other" in finding.cure
 
 
 def test_on_a_good_cluster_everything_passes() -> None:
@@ -412,7 +414,7 @@ def test_on_a_good_cluster_everything_passes() -> None:
 def test_where_nothing_can_be_read_nothing_fails() -> None:
     """A 403 is no problem of the cluster: the checks are unknown, and say why."""
     away = Unread("GET /x: 403 Forbidden")
-    blind = type(GOOD)(away, away, (), (away,), away, away, away, away, away)
+    blind = type(GOOD)(away, away, (), (away,), away, away, away, away, away, away)
     findings = [each for each in decide(blind, settings(), NOW) if each.check != "prevent-taint-key"]
     assert {finding.status.value for finding in findings} == {"unknown"}
     assert all("403" in finding.seen for finding in findings)

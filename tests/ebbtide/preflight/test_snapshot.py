@@ -119,6 +119,7 @@ def test_from_the_objects_of_a_cluster_to_what_is_wrong_with_it() -> None:
         ("/apis/apps/v1/daemonsets", {"daemon-sets"}),
         ("/apis/apps/v1/deployments", {"autoscaler"}),
         ("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", {"webhook"}),
+        ("/api/v1/namespaces", {"namespace"}),
         ("/version", {"cluster-version"}),
     ],
 )
