@@ -109,16 +109,26 @@ class Act:
         return _sum(task.result() for task in tasks)
 
     async def _one(self, write: NodeWrite) -> Outcome:
-        """Writes on the newest version that says what was decided on; a heartbeat changes nothing but the version."""
+        """Writes on the newest version that says what was decided on; a heartbeat changes nothing but the version.
+
+        An answer that the node has changed, although it has not in anything that was decided on, is a failure: the
+        server, or an admission policy behind it, will not have this write at all.
+        """
+        problem: KubeError | None = None
+        tried = 0
         for _ in range(_ATTEMPTS):
             known = self._nodes.get(write.node.name)
             if known is None or known != write.node:
+                return Outcome(refused=(write.node.name,))
+            if isinstance(problem, Invalid) and known.resource_version == tried:
                 break
+            tried = known.resource_version
             try:
                 await self._send(dataclasses.replace(write, node=known))
             except NotFound:
                 return Outcome()
-            except (Conflict, Invalid):
+            except (Conflict, Invalid) as error:
+                problem = error
                 await self._read_again(known)
             except NotLeading:
                 raise
@@ -126,7 +136,7 @@ class Act:
                 return Outcome(failed=((write.node.name, error),))
             else:
                 return Outcome(written=(write,))
-        return Outcome(refused=(write.node.name,))
+        return Outcome(failed=((write.node.name, problem),)) if problem is not None else Outcome()
 
     async def _send(self, write: NodeWrite) -> None:
         patch = patch_of(write, self._rules, self._clock.now())

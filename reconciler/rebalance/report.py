@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from ebbtide.clock import Clock
 from ebbtide.config.rebalance import NodeRebalance
+from ebbtide.kube.errors import Forbidden, Invalid
 from ebbtide.kube.resources import NODES, PODS
 from ebbtide.model import Cell, NodeFacts
 from reconciler.engine.events import Event, Recorder, Regarding
@@ -27,6 +28,9 @@ from reconciler.rebalance.status import CellStatus
 from reconciler.rebalance.verdict import State, Verdict, leaves_none_open
 
 log = structlog.stdlib.get_logger(__name__)
+
+# Seconds: a conflict, or a node that has just joined, is mended well within them.
+_LASTING = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ class Report:
         # UIDs of nodes counted for their present signal; outlives a term, since the signal does.
         self._counted: set[str] = set()
         self._without_open_zone: set[str] = set()
+        self._leaks: set[Cell] = set()
         registry.register(_CellFigures(cells, clock))
         cell = ["node_group", "node_zone"]
         self._evicted = Counter(
@@ -99,8 +104,9 @@ class Report:
     # --- cells ---------------------------------------------------------------------------------------------------
 
     def clear(self) -> None:
-        """Nothing is known of any group (a new term begins)."""
+        """Nothing is known of any group or zone (a new term begins)."""
         self._without_open_zone.clear()
+        self._leaks.clear()
 
     def looked(self, look: Look) -> None:
         """One look is over."""
@@ -110,8 +116,10 @@ class Report:
                 self._emit(node, stories.contested(node, self._rules))
         if look.before is not look.verdict.state:
             self._changed(look)
+        self._leaking(look)
         if look.plan.writes:
             self._log_writes(look)
+        self._failed(look)
 
     def emptied(self, cell: Cell, verdict: Verdict, last: NodeFacts, before: State | None) -> None:
         """The last live node has left the cell, tainted."""
@@ -133,6 +141,27 @@ class Report:
             about = next(iter(live.values())) if newest is None else newest.node
             self._emit(about, stories.none_open(group, zones))
 
+    def _leaking(self, look: Look) -> None:
+        """Tells of a leak that lasts: one that is closed within moments concerns nobody."""
+        cell = look.plan.cell
+        if look.verdict.state is not State.PARTIAL:
+            self._leaks.discard(cell)
+        elif cell not in self._leaks and (look.outcome.complete or look.facts.incomplete_for >= _LASTING):
+            self._leaks.add(cell)
+            self._emit_about(look, stories.leaking(look.plan, look.verdict))
+
+    def _failed(self, look: Look) -> None:
+        """Tells of nodes that were not written, and of those that never will be unless somebody does something."""
+        nodes = {node.name: node for node in look.facts.nodes}
+        for name, error in look.outcome.failed:
+            log.warning("node not written", node=name, zone=str(look.plan.cell), answer=str(error))
+            if name in nodes and isinstance(error, Invalid | Forbidden):
+                self._emit(nodes[name], stories.not_written(nodes[name], error.message))
+
+    def _emit_about(self, look: Look, story: stories.Story) -> None:
+        """An event about a zone goes to its oldest signal's node, without a signal to the first one."""
+        self._emit(look.plan.signals[0].node if look.plan.signals else look.facts.live[0], story)
+
     def _changed(self, look: Look) -> None:
         cell, verdict, before = look.plan.cell, look.verdict, look.before
         if before is None and verdict.state is State.OPEN:
@@ -147,8 +176,7 @@ class Report:
         )
         story = stories.changed(look.plan, verdict, before, self._rules)
         if story is not None:
-            about = look.plan.signals[0].node if look.plan.signals else look.facts.live[0]
-            self._emit(about, story)
+            self._emit_about(look, story)
 
     def _log_writes(self, look: Look) -> None:
         written = look.plan.writes if look.dry_run else look.outcome.written
@@ -159,7 +187,6 @@ class Report:
             untaint=[write.node.name for write in written if write.prevent is Change.REMOVE],
             evict=look.plan.evict.node.name if look.plan.evict else None,
             refused=look.outcome.refused,
-            failed=[f"{name}: {error}" for name, error in look.outcome.failed],
             why=look.plan.reason,
         )
 

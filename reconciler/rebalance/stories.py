@@ -43,17 +43,34 @@ def changed(plan: Plan, verdict: Verdict, before: State | None, rules: NodeRebal
         case State.CACHED:
             note = f"{where} is blocked, but no node of it is schedulable any more. {advice(verdict.state)}"
             return Story("Normal", "ZoneBlockCached", "Taint", note)
-        case State.PARTIAL:
-            leak = f"{where} is to be blocked ({plan.reason}), but the autoscaler may still grow it: {verdict.reason}."
-            return Story("Warning", "ZoneBlockPartial", "Taint", f"{leak} {advice(verdict.state)}")
         case State.INEFFECTIVE:
-            note = (
-                f"{where} is tainted, but the Cluster Autoscaler does not see it: no node of the zone is schedulable "
-                f"and Ready for long enough. {advice(verdict.state)}"
-            )
+            if verdict.look_again_in is not None:
+                unseen = "its schedulable nodes have not been Ready for long enough yet"
+                remedy = f"This passes by itself in about {verdict.look_again_in:.0f} s."
+            else:
+                unseen, remedy = "no node of the zone is schedulable and Ready", advice(verdict.state)
+            note = f"{where} is tainted, but the Cluster Autoscaler does not see it: {unseen}. {remedy}"
             return Story("Warning", "ZoneBlockIneffective", "Taint", note)
         case _:
             return _opened(plan, before)
+
+
+def leaking(plan: Plan, verdict: Verdict) -> Story:
+    """A zone that is to be blocked may still grow, and not only for a moment."""
+    leak = (
+        f"{_place(plan.cell)} is to be blocked ({plan.reason}), but the autoscaler may still grow it: {verdict.reason}."
+    )
+    return Story("Warning", "ZoneBlockPartial", "Taint", f"{leak} {advice(verdict.state)}")
+
+
+def not_written(node: NodeFacts, words: str) -> Story:
+    """The API server will not have our write to a node."""
+    note = (
+        f"The taints of node {node.name} could not be written: {_quoted(words)} As long as it lacks the prevent taint "
+        "the Cluster Autoscaler may grow its zone. Look for an admission policy or webhook that refuses it, a role "
+        "that lacks it, or annotations at their limit of 256 KiB."
+    )
+    return Story("Warning", "NodeNotWritten", "Taint", note)
 
 
 def _opened(plan: Plan, before: State | None) -> Story | None:
@@ -101,7 +118,7 @@ def stale(cell: Cell) -> Story:
 def none_open(group: str, zones: Iterable[str]) -> Story:
     """Every zone of a node group that has nodes is to be blocked."""
     note = (
-        f"Every zone of node group {group} that has nodes is blocked: {_listed(zones)}. Pods that are evicted or "
+        f"Every zone of node group {group} that has nodes is to be blocked: {_listed(zones)}. Pods that are evicted or "
         "created now find no node of the group until a block ends. Add nodes of the group in another zone, or "
         "let min-open-zones = 1 keep one zone open."
     )

@@ -13,6 +13,7 @@ from ebbtide.kube.store import Store
 from ebbtide.model import CellLabels, NodeFacts, node_facts
 from ebbtide.sim import objects
 from ebbtide.sim.cluster import Cluster
+from ebbtide.sim.faults import Answer, When
 from reconciler.rebalance.act import Act, Outcome
 from reconciler.rebalance.plan import Change, NodeWrite, Wish
 from tests.reconciler.rebalance.builders import DEFAULTS, PREVENT, plan
@@ -24,6 +25,7 @@ FOREIGN = objects.taint("example.com/dedicated", "db")
 class Scene:
     """One node with a foreign taint, the store that knows it, and what carries plans out."""
 
+    cluster: Cluster
     client: Client
     store: Store[NodeFacts]
     act: Act
@@ -59,7 +61,7 @@ async def scene() -> AsyncIterator[Scene]:
         cluster.create(objects.node("a1", group="g", zone="a", taints=[FOREIGN]))
         async with Client(cluster.access(), field_manager="test", user_agent="test") as client:
             store = Store(lambda raw: node_facts(raw, CellLabels()))
-            yield Scene(client, store, Act(client, store, DEFAULTS, SystemClock()))
+            yield Scene(cluster, client, store, Act(client, store, DEFAULTS, SystemClock()))
 
 
 async def test_a_decision_holds_for_every_version_that_says_the_same(scene: Scene) -> None:
@@ -96,3 +98,15 @@ async def test_a_node_that_says_something_else_by_now_is_not_written(told: bool,
     known = scene.store.get("a1")
     assert known is not None
     assert len(known.taints) == 2
+
+
+async def test_what_the_server_will_not_have_at_all_is_a_failure_with_its_answer(scene: Scene) -> None:
+    """A policy that refuses the write is no sign that the node has changed: the others go on, its words are kept."""
+    facts = await scene.listed()
+    scene.cluster.faults.inject(Answer(422, "Invalid", "denied by policy"), When(method="PATCH", path="*/nodes/a1"))
+    outcome = await scene.close(facts)
+    assert outcome.refused == ()
+    ((name, error),) = outcome.failed
+    assert name == "a1"
+    assert "denied by policy" in str(error)
+    assert PREVENT not in await scene.taints()

@@ -51,8 +51,20 @@ CASES = [
     Case(
         "ZoneBlockPartial",
         "Warning",
-        lambda: changed(State.PARTIAL),
+        lambda: stories.leaking(plan(Wish.BLOCK, "2 nodes are signalled"), Verdict(State.PARTIAL, "node a3 lacks it")),
         (*PLACE, "2 nodes are signalled", "node a3 lacks it"),
+    ),
+    Case(
+        "NodeNotWritten",
+        "Warning",
+        lambda: stories.not_written(node("a1"), "denied by policy"),
+        ("node a1", "denied by policy.", "may grow its zone", "admission policy"),
+    ),
+    Case(
+        "ZoneBlockIneffective",
+        "Warning",
+        lambda: stories.changed(plan(Wish.BLOCK), Verdict(State.INEFFECTIVE, "x", look_again_in=31), None, DEFAULTS),
+        (*PLACE, "not been Ready for long enough", "by itself in about 31 s"),
     ),
     Case(
         "ZoneBlockIneffective",
