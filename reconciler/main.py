@@ -14,6 +14,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import isinf
 from typing import Final
 from uuid import uuid4
 
@@ -51,8 +52,10 @@ log = structlog.stdlib.get_logger(__name__)
 
 # A refusal after the start may be a rotation of credentials or an upgrade of roles under way.
 _REFUSALS_MAY_LAST: Final = 60.0
-# Two silent streams in a row: what the store says may be out of date.
+# Two silent streams in a row: what the store says may be out of date. In a dry run, which has no lease to ask for
+# every few seconds, one silent stream is all that tells of a cluster that is away.
 _NODES_MAY_BE_OLD: Final = 2 * SILENT_AFTER
+_NODES_MAY_BE_OLD_DRY: Final = SILENT_AFTER
 # No look at anything takes this long: requests are bounded, and the client's longest pause is a minute.
 _STUCK_AFTER: Final = 600.0
 
@@ -245,7 +248,7 @@ class Reconciler:
         health.ready_while("cluster", lambda: self._waiting_for or None)
         health.ready_while("nodes", self._nodes_problem)
         if not self._dry_run:
-            health.ready_while("lease", lambda: None if self._elector.answered else "not answered yet")
+            health.ready_while("lease", self._lease_problem)
             limit = 3 * rules.lease_duration
             health.alive_while("election", not_longer_than(limit, self._elector.stalled, "no step"))
         for controller in self._controllers.runnables:
@@ -255,7 +258,16 @@ class Reconciler:
     def _nodes_problem(self) -> str | None:
         if not self._nodes.synced:
             return "the list of nodes is not complete yet"
-        return not_longer_than(_NODES_MAY_BE_OLD, self._nodes.age, "nothing heard of the nodes")()
+        limit = _NODES_MAY_BE_OLD_DRY if self._dry_run else _NODES_MAY_BE_OLD
+        return not_longer_than(limit, self._nodes.age, "nothing heard of the nodes")()
+
+    def _lease_problem(self) -> str | None:
+        """Leading or not, a replica asks at the latest a little after the lease that it has seen would have run out."""
+        rules, silence = self._settings.leader_election, self._elector.answered_for()
+        if silence <= rules.lease_duration + rules.retry_period:
+            return None
+        since = "not answered yet" if isinf(silence) else f"no answer for {silence:.0f} s"
+        return f"{since}: {self._elector.problem}" if self._elector.problem else since
 
 
 def _expose(registry: CollectorRegistry, permit: Callable[[], bool]) -> None:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Final, NamedTuple, Self, TypedDict, Unpack
 
 import orjson
@@ -93,14 +94,21 @@ class Client:
 
     Every method raises subclasses of `KubeError` and nothing else. Reads in the NORMAL lane are repeated a few times
     when the server is away; writes never are. `sent` counts what was sent, as RBAC would be asked about it.
+    `patience` bounds how long (seconds) a read goes without a word from the server: for whoever has somebody waiting.
     """
 
     def __init__(
-        self, access: Access, *, field_manager: str, user_agent: str, limits: RateLimits | None = None
+        self,
+        access: Access,
+        *,
+        field_manager: str,
+        user_agent: str,
+        limits: RateLimits | None = None,
+        patience: float = inf,
     ) -> None:
         self.access = access
         self._field_manager = field_manager
-        self._transport = Transport(access, user_agent, limits or RateLimits())
+        self._transport = Transport(access, user_agent, limits or RateLimits(), patience)
         self._permit: Callable[[], bool] | None = None
 
     async def __aenter__(self) -> Self:

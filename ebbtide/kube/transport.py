@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final, Self
 
 import aiohttp
@@ -26,7 +27,6 @@ CONNECT_SECONDS: Final = 10.0
 # The watch cache answers resourceVersion=0 with the whole list, whatever the limit: 15,000 nodes of 15 KB.
 LARGEST_BODY: Final = 256 << 20
 _READ_ATTEMPTS: Final = 4
-_WHOLE_REQUEST: Final = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,16 @@ class Call:
 
 
 class Transport:
-    """Sends calls. Everything it raises is a `KubeError`; cancellation passes."""
+    """Sends calls. Everything it raises is a `KubeError`; cancellation passes.
 
-    def __init__(self, access: Access, user_agent: str, limits: RateLimits) -> None:
+    `patience` is how long (seconds) a read may go without a word from the server, its repetitions included.
+    """
+
+    def __init__(self, access: Access, user_agent: str, limits: RateLimits, patience: float = inf) -> None:
         self._access = access
         self._user_agent = user_agent
         self._throttle = Throttle(limits)
+        self._patience = patience
         self._pool: _Pool | None = None
         self._retired: list[_Pool] = []
         self.traffic = Traffic()
@@ -74,6 +78,7 @@ class Transport:
         """
         attempts = _READ_ATTEMPTS if call.method == "GET" and call.lane is Lane.NORMAL else 1
         pauses = Backoff(0.25, 4.0)
+        last_begin = asyncio.get_running_loop().time() + self._patience
         for remaining in reversed(range(attempts)):
             try:
                 answer, error = await self.exchange(call)
@@ -81,7 +86,7 @@ class Transport:
                     return answer
                 raise error
             except (Throttled, Unavailable, Unreachable) as error:
-                if not remaining:
+                if not remaining or asyncio.get_running_loop().time() >= last_begin:
                     raise
                 asked = getattr(error, "retry_after", None) or 0.0
                 await asyncio.sleep(max(pauses.next(), min(asked, LONGEST_PAUSE)))
@@ -89,11 +94,19 @@ class Transport:
 
     async def exchange(self, call: Call) -> tuple[Answer, ApiError | None]:
         """Whatever the server answers, and the error that it stands for."""
-        async with self._throttle.slot(call.lane), self._accepted(call, _WHOLE_REQUEST) as response:
+        async with self._throttle.slot(call.lane), self._accepted(call, self._timeout(call)) as response:
             answer = await _answer(call, response)
         error = failure(call.what, answer) if answer.status >= 300 else None
         self._throttle.learn(call.lane, error)
         return answer, error
+
+    def _timeout(self, call: Call) -> aiohttp.ClientTimeout:
+        """Writes get their whole time: webhooks may hold up each of them for half a minute."""
+        return aiohttp.ClientTimeout(
+            total=REQUEST_SECONDS,
+            sock_connect=min(CONNECT_SECONDS, self._patience),
+            sock_read=self._patience if call.method == "GET" and self._patience < inf else None,
+        )
 
     async def chunks(
         self, call: Call, silent_after: float, opened: Callable[[], None] | None = None

@@ -80,6 +80,7 @@ class Elector:
         self._terms = 0
         self._problem = ""
         self._turned = _NEVER
+        self._answered = _NEVER
         # Seconds that the server asked to be left alone for, in its last answer.
         self._asked = 0.0
         # Loop times that end the right to write: the renewal's, and the one of an orderly stop.
@@ -98,10 +99,14 @@ class Elector:
         """The Lease as it was last seen, None before that or while it does not exist."""
         return self._lock.seen
 
+    def answered_for(self) -> float:
+        """Seconds since an attempt last went through, won or not; infinite before the first one did."""
+        return self._loop_time() - self._answered
+
     @property
-    def answered(self) -> bool:
-        """Whether the server has answered the question for the Lease at least once."""
-        return self._lock.answered
+    def problem(self) -> str:
+        """Why the last attempt did not go through, empty when it did or there was none."""
+        return self._problem
 
     def stalled(self) -> float:
         """Seconds since the election last made a step, successful or not; grows only when its task is stuck."""
@@ -193,6 +198,8 @@ class Elector:
         try:
             async with asyncio.timeout(seconds):
                 holds = await self._lock.take()
+            self._problem = ""
+            self._answered = self._loop_time()
         except TimeoutError:
             self._complain("the API server did not answer in time", seconds=round(seconds, 3))
             holds = False
@@ -203,7 +210,6 @@ class Elector:
         finally:
             self._turned = self._loop_time()
         if holds:
-            self._problem = ""
             self._deadline = begun + self._timing.deadline
             self._limit()
         return holds

@@ -36,13 +36,11 @@ class Candidacy:
 class LeaseLock:
     """One candidate's view of one Lease. `duration` is how long (seconds) others wait for this candidate.
 
-    Attributes: `seen` is the record as it was last read or written, None before that or while there is no Lease;
-    `answered` says whether the server has ever said how the Lease is.
+    Attribute: `seen` is the record as it was last read or written, None before that or while there is no Lease.
     """
 
     def __init__(self, client: Client, clock: Clock, candidacy: Candidacy, duration: float) -> None:
         self.seen: Record | None = None
-        self.answered = False
         self._client = client
         self._clock = clock
         self._candidacy = candidacy
@@ -105,7 +103,9 @@ class LeaseLock:
         except AlreadyExists:
             return False
         except NotFound as error:
-            words = f"namespace {namespace!r} of the lease does not exist"
+            words = (
+                f"namespace {namespace!r} of the lease does not exist: create it, or set POD_NAMESPACE to one that does"
+            )
             raise NotFound(error.what, error.code, error.reason, words) from error
         return True
 
@@ -115,7 +115,6 @@ class LeaseLock:
             self._see(await self._client.get(LEASES, name, namespace=namespace, lane=Lane.URGENT))
         except NotFound:
             self.seen = None
-        self.answered = True
 
     async def _replace(self, record: Record) -> None:
         name, namespace = self._candidacy.lease, self._candidacy.namespace

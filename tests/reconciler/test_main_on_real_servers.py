@@ -109,15 +109,11 @@ async def test_a_lease_that_is_deleted_by_hand_comes_back_without_an_interruptio
 async def test_a_namespace_that_does_not_exist_is_named(cluster: World) -> None:
     candidate = elector(cluster, "only", namespace="nowhere")
 
-    async def answered() -> bool:
-        return candidate.answered
-
     async def told() -> bool:
         return any("'nowhere' of the lease does not exist" in entry.get("problem", "") for entry in entries)
 
     with capture_logs() as entries:
         async with standing(candidate):
-            await cluster.wait_until(answered, "the server has answered")
             await cluster.wait_until(told, "the log names the namespace")
 
 
