@@ -11,7 +11,7 @@ from ebbtide.config import Settings
 from ebbtide.errors import EbbtideError
 from ebbtide.exclusion.volumes import BoundVolumes
 from ebbtide.kube.errors import Forbidden
-from ebbtide.kube.resources import NAMESPACES, PDBS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from ebbtide.kube.resources import NAMESPACES, NODES, PDBS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from ebbtide.kube.store import Store
 from ebbtide.model import Cell, NodeFacts, PodFacts, claim_facts, namespace_facts, pod_facts, volume_facts
 from reconciler.budgets import refusal
@@ -25,7 +25,9 @@ from reconciler.explanation import (
     node_documents,
     of_cell,
     outside,
+    outside_advice,
     with_evictions,
+    without_effect,
 )
 from reconciler.inquiry import Inquiry
 from reconciler.near import missing, nearest
@@ -76,10 +78,13 @@ class Explainer:
         node = nodes.get(name)
         if node is None:
             raise EbbtideError(missing("node", name, (each.name for each in nodes.values())))
-        now = self._clock.now()
+        now, own = self._clock.now(), await self._inquiry.metadata(NODES, name)
+        warnings = without_effect(f"node {name}", own["annotations"])
         if node.cell is None:
-            alone = {"nodes": node_documents((node,), self._rules, now)}
-            return Explanation(f"node {name}", "outside", outside(node, self._rules), alone)
+            labels, documents = own["labels"], node_documents((node,), self._rules, now)
+            advice = outside_advice(name, labels, self._rules)
+            alone = {"nodes": documents, "advice": advice, "warnings": warnings}
+            return Explanation(f"node {name}", "outside", outside(name, labels, self._rules), alone)
         group = group_nodes(nodes.values())[node.cell.group]
         plan = decide(group, node.cell, name, self._rules, now)
         found = of_cell(f"node {name}", group, plan, self._rules, now)
@@ -89,6 +94,7 @@ class Explainer:
             "eviction": eviction_words(node, plan),
             "pods": [{"pod": each.pod.key, "evict": not each.stays, "reason": each.why} for each in judged],
             "unknown": [*found.facts["unknown"], *unknown],
+            "warnings": [*found.facts["warnings"], *warnings],
         }
         return replace(found, held_back=(*found.held_back, *stays), facts={**found.facts, **facts})
 
@@ -108,7 +114,8 @@ class Explainer:
         facts = _pod_facts(pod)
         if node is None or node.cell is None:
             gone = f"its node {pod.node} does not exist any more; the cluster's pod garbage collector removes it"
-            reason = gone if node is None else f"its {outside(node, self._rules)}"
+            labels = (await self._inquiry.metadata(NODES, pod.node))["labels"]
+            reason = gone if node is None else f"its {outside(pod.node, labels, self._rules)}"
             return Explanation(f"pod {pod.key}", "stays", reason, facts)
         return await self._standing(pod, raw, node, nodes)
 
@@ -126,6 +133,8 @@ class Explainer:
         )
         facts |= {"nodes": node_documents((node,), self._rules, now), "eviction": words, "wouldStay": judged.stays}
         facts["unknown"] = [*facts["unknown"], *unknown]
+        space = (await self._inquiry.metadata(NAMESPACES, pod.namespace))["annotations"]
+        facts["warnings"] = [*facts["warnings"], *without_effect(f"namespace {pod.namespace}", space)]
         subject, what = f"pod {pod.key}", f"evict pod {pod.key}"
         if plan.evict is None:
             held = tuple(HeldBack(what, each.reason) for each in plan.held_back if node.name in each.what.split())

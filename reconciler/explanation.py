@@ -2,19 +2,24 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from ebbtide.config.rebalance import NodeRebalance
-from ebbtide.model import NodeFacts
+from ebbtide.model import NodeFacts, format_time
+from ebbtide.vocabulary import BLOCK_ANNOTATION, BLOCK_IGNORE, ZONE_LABEL_FALLBACK
 from reconciler.rebalance.decide import evictions
 from reconciler.rebalance.describe import inferred, node_document, signal_document, zone_document
 from reconciler.rebalance.plan import Change, GroupFacts, HeldBack, Plan
+from reconciler.rebalance.signal import Signal
 from reconciler.rebalance.status import CellStatus
 from reconciler.rebalance.steps import EVICT_REGARDLESS_AFTER
 from reconciler.rebalance.stories import advice
 from reconciler.rebalance.verdict import State
 
 Facts = dict[str, Any]
+
+# Seconds. Machines that are kept on time differ by far less.
+_CLOCKS_MAY_DIFFER: Final = 5.0
 
 SWITCHED_OFF = HeldBack("everything", "zone rebalance is switched off: node-rebalance.run = false")
 
@@ -79,6 +84,7 @@ def cell_facts(group: GroupFacts, plan: Plan, status: CellStatus, rules: NodeReb
         "rules": rule_facts(rules),
         "lookAgainInSeconds": plan.look_again_in,
         "unknown": list(_unknown(plan, status, rules)),
+        "warnings": list(_ahead(plan.signals, now)),
     }
 
 
@@ -133,12 +139,42 @@ def eviction_words(node: NodeFacts, plan: Plan) -> str:
     return f"its pods stay: {'; '.join(reasons)}"
 
 
-def outside(node: NodeFacts, rules: NodeRebalance) -> str:
-    """Why a node that belongs to no cell is left alone."""
+def outside(name: str, labels: Mapping[str, str], rules: NodeRebalance) -> str:
+    """Why a node with these labels, which belongs to no cell, is left alone."""
     return (
-        f"node {node.name} belongs to no zone of a node group; it would need both labels, {rules.node_group_label} and "
-        f"{rules.zone_label}"
+        f"node {name} belongs to no zone of a node group: it lacks {' and '.join(_lacking(labels, rules))} (both "
+        f"labels are needed, {rules.node_group_label} and {rules.zone_label})"
     )
+
+
+def outside_advice(name: str, labels: Mapping[str, str], rules: NodeRebalance) -> str:
+    """What brings such a node into a cell."""
+    words = " ".join(f"{key}=VALUE" for key in _lacking(labels, rules))
+    return f"kubectl label node {name} {words}; and have the node group give new nodes their labels when they register"
+
+
+def _lacking(labels: Mapping[str, str], rules: NodeRebalance) -> list[str]:
+    zone = labels.get(rules.zone_label) or labels.get(ZONE_LABEL_FALLBACK)
+    found = {rules.node_group_label: labels.get(rules.node_group_label), rules.zone_label: zone}
+    return [key for key, value in found.items() if not value]
+
+
+def without_effect(what: str, annotations: Mapping[str, str]) -> list[str]:
+    """An override of `what` that was meant and is none: nothing but one exact value is."""
+    value = annotations.get(BLOCK_ANNOTATION, BLOCK_IGNORE)
+    if value == BLOCK_IGNORE:
+        return []
+    return [f"{what}: annotation {BLOCK_ANNOTATION}={value} has no effect; only {BLOCK_ANNOTATION}={BLOCK_IGNORE} has"]
+
+
+def _ahead(signals: Iterable[Signal], now: float) -> Iterable[str]:
+    """A signal from the future counts as brand-new for that long, and nobody sees why."""
+    for signal in signals:
+        if signal.since - now > _CLOCKS_MAY_DIFFER:
+            yield (
+                f"the signal of node {signal.node.name} has a time that lies {signal.since - now:.0f} s in the future, "
+                f"{format_time(signal.since)}; until then it counts as 0 s old: is a clock wrong?"
+            )
 
 
 def _unknown(plan: Plan, status: CellStatus, rules: NodeRebalance) -> Iterable[str]:

@@ -49,6 +49,12 @@ class Inquiry:
         found = await self.objects(PODS, namespace=namespace, field_selector=f"metadata.name={name}")
         return found[0] if found else None
 
+    async def metadata(self, resource: Resource, name: str) -> dict[str, dict[str, str]]:
+        """`labels` and `annotations` of an object that belongs to no namespace; empty if it is not there."""
+        found = await self.objects(resource, field_selector=f"metadata.name={name}")
+        metadata = found[0]["metadata"] if found else {}
+        return {key: metadata.get(key) or {} for key in ("labels", "annotations")}
+
     async def pod_names(self, namespace: str) -> list[str]:
         """The names of all pods of a namespace."""
         return [pod.name for pod in (await self.collect(PODS, pod_facts, namespace=namespace)).values()]

@@ -196,6 +196,48 @@ NODES = [
     ),
     Case("a node that waits", "a1 S(100s), a2", node("a1"), "waiting", held=("evict the pods of node a1: one signal",)),
     Case("a node of no zone", "a1 -", node("a1"), "outside", (vocabulary.NODE_GROUP_LABEL, vocabulary.ZONE_LABEL)),
+    Case(
+        "a node without a group",
+        "b1",
+        node("a1"),
+        "outside",
+        (f"lacks {vocabulary.NODE_GROUP_LABEL} (",),
+        facts={
+            "advice": f"kubectl label node a1 {vocabulary.NODE_GROUP_LABEL}=VALUE; and have the node group give new "
+            "nodes their labels when they register",
+        },
+        others=(objects.node("a1", zone="a"),),
+    ),
+    Case(
+        "an override that is none",
+        "b1",
+        node("a1"),
+        "open",
+        facts={
+            "warnings": ["node a1: annotation ebbtide/block=IGNORE has no effect; only ebbtide/block=ignore has"],
+        },
+        others=(
+            objects.changed(
+                objects.node("a1", group="g", zone="a"),
+                {"metadata": {"annotations": {vocabulary.BLOCK_ANNOTATION: "IGNORE"}}},
+            ),
+        ),
+    ),
+    Case(
+        "a signal from the future",
+        "b1",
+        node("a1"),
+        "waiting",
+        facts={
+            "warnings": [
+                "the signal of node a1 has a time that lies 8232774399 s in the future, 2286-11-20T17:46:39Z; until then "
+                "it counts as 0 s old: is a clock wrong?",
+            ],
+        },
+        others=(
+            objects.node("a1", group="g", zone="a", taints=[objects.taint(vocabulary.SIGNAL_TAINT_KEY, "9999999999")]),
+        ),
+    ),
 ]
 EMPTIED = "a1 S(400s) P, a2 P"
 STANDING = [
