@@ -230,8 +230,8 @@ NODES = [
         "waiting",
         facts={
             "warnings": [
-                "the signal of node a1 has a time that lies 8232774399 s in the future, 2286-11-20T17:46:39Z; until then "
-                "it counts as 0 s old: is a clock wrong?",
+                "the signal of node a1 has a time that lies 8232774399 s in the future, 2286-11-20T17:46:39Z; until "
+                "then it counts as 0 s old: is a clock wrong?",
             ],
         },
         others=(
