@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide import vocabulary
-from ebbtide.kube.resources import NODES
+from ebbtide.kube.resources import EVENTS, NODES
 from tests.controlplane.expectations import (
     all_in_zone,
     all_prevented,
@@ -196,6 +196,32 @@ async def test_a_removed_taint_is_put_back_and_counted(
         await cluster.drop_taint(zone_a[2], vocabulary.PREVENT_TAINT_KEY)
         await all_prevented(cluster, zone_a)
         assert (await scrape(url)).value("noderebalance_taint_restored_total") == 1
+
+
+async def test_a_fight_over_the_taint_is_told_once_and_slows_down(
+    tmp_path: Path, cluster: World, proxy: FaultProxy, zones: tuple[list[str], list[str]]
+) -> None:
+    """NR-25: from the second removal on the taint comes back later and later, with one Warning event on the node."""
+    zone_a, _ = zones
+    contested = zone_a[2]
+    for node in zone_a[:2]:
+        await cluster.signal(node)
+    async with running(tmp_path, cluster, proxy):
+        await all_prevented(cluster, zone_a)
+
+        async def told() -> list[str]:
+            """Removes the taint whenever it is there, until somebody complains."""
+            if vocabulary.PREVENT_TAINT_KEY in await cluster.taint_keys(contested):
+                await cluster.drop_taint(contested, vocabulary.PREVENT_TAINT_KEY)
+            listed = [event async for event in cluster.client.list(EVENTS, namespace="default")]
+            about = [event for event in listed if event["regarding"].get("name") == contested]
+            return [event["reason"] for event in about if event["reason"] == "PreventTaintContested"]
+
+        reasons = await cluster.wait_until(told, "the fight is told")
+        await all_prevented(cluster, zone_a)
+    assert reasons == ["PreventTaintContested"]
+    restored = [seen for seen in node_writes(proxy) if contested in seen.path and b"/spec/taints" in seen.body]
+    assert len(restored) <= 5
 
 
 async def test_a_node_name_used_again_is_another_node(
