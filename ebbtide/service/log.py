@@ -8,6 +8,7 @@ an object handed to a log call by mistake shows as its type and not as its conte
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Final, Literal, TextIO
 
@@ -87,16 +88,21 @@ def frequent(name: str) -> Callable[[str, Mapping[str, Any]], None]:
 
 
 def _bytes_to(stream: TextIO) -> Callable[[bytes], None]:
-    """A way to write whole lines at once, past the encoding of a stream that has bytes below it."""
+    """A way to write whole lines at once, past the encoding of a stream that has bytes below it.
+
+    A line that cannot be written (the reader has gone, the disk is full, the stream is closed) is lost: no request
+    fails for its log line.
+    """
     below: BinaryIO | None = getattr(stream, "buffer", None)
 
     def send(line: bytes) -> None:
-        if below is None:
-            stream.write(line.decode())
-            stream.flush()
-        else:
-            below.write(line)
-            below.flush()
+        with suppress(OSError, ValueError):
+            if below is None:
+                stream.write(line.decode())
+                stream.flush()
+            else:
+                below.write(line)
+                below.flush()
 
     return send
 

@@ -123,3 +123,13 @@ def test_a_terminal_gets_text_for_people_and_anything_else_gets_json() -> None:
     structlog.stdlib.get_logger("a").info("something happened", node="n1")
     assert "something happened" in output.getvalue()
     assert "{" not in output.getvalue()
+
+
+@pytest.mark.parametrize("below", [True, False])
+def test_a_frequent_line_that_cannot_be_written_fails_nobody(below: bool) -> None:
+    """A request is not refused because the reader of the log has gone."""
+    output = io.TextIOWrapper(io.BytesIO()) if below else io.StringIO()
+    log.configure("info", "json", output)
+    tell = log.frequent("ebbtide.test")
+    output.close()
+    tell("admission", {"kind": "pod"})
