@@ -24,7 +24,7 @@ def add(path: str, value: Any) -> Operation:
 
 
 def replace(path: str, value: Any) -> Operation:
-    """Like `add`, for a `path` that must exist (else 422)."""
+    """Like `add`, for a value that is there: an index must exist (else 422), a missing member of a map is accepted."""
     return {"op": "replace", "path": path, "value": value}
 
 

@@ -6,7 +6,7 @@ import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -110,6 +110,12 @@ async def in_this_process(folder: Path, access: Access, text: str, *, dry_run: b
             yield url
         finally:
             stopping.set()
+
+
+def running(folder: Path, cluster: World, proxy: FaultProxy, **rebalance: object) -> AbstractAsyncContextManager[str]:
+    """The reconciler in this process, going through the proxy; `rebalance` are keys of its section."""
+    text = configuration(cluster, node_rebalance=rebalance)
+    return in_this_process(folder, proxy.access(cluster.plane.admin_token), text)
 
 
 @asynccontextmanager

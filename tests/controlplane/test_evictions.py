@@ -1,6 +1,5 @@
 """Evictions on a real control plane: budgets, many pods, slow pods, and every pod that is left alone."""
 
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 
@@ -9,19 +8,13 @@ import pytest
 from ebbtide import vocabulary
 from ebbtide.kube.resources import EVENTS, NAMESPACES, PDBS
 from tests.controlplane.expectations import accepted, all_in_zone, evictions
-from tests.controlplane.program import configuration, in_this_process, scrape
+from tests.controlplane.program import running, scrape
 from tests.controlplane.proxy import Delay, FaultProxy, Refuse
 from tests.controlplane.world import World, wait_until
 
 pytestmark = pytest.mark.controlplane
 
 OLD = "1700000000"
-
-
-def running(folder: Path, cluster: World, proxy: FaultProxy, **rebalance: object) -> AbstractAsyncContextManager[str]:
-    """The reconciler, going through the proxy."""
-    text = configuration(cluster, node_rebalance=rebalance)
-    return in_this_process(folder, proxy.access(cluster.plane.admin_token), text)
 
 
 async def asked_for(proxy: FaultProxy, pod: str) -> int:

@@ -1,7 +1,6 @@
 """Zone rebalance on a real control plane behind a server that fails: the end is always the same."""
 
 import asyncio
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from tests.controlplane.expectations import (
     prevented,
     stand_on,
 )
-from tests.controlplane.program import configuration, in_this_process, probe, scrape
+from tests.controlplane.program import configuration, in_this_process, probe, running, scrape
 from tests.controlplane.proxy import CutStream, Drop, Fault, FaultProxy, FreezeStream, Hold, LoseAnswer, Refuse
 from tests.controlplane.world import FOREIGN_TAINT, World, wait_until
 
@@ -43,12 +42,6 @@ FAULTS: dict[str, tuple[str, str, int, Fault]] = {
     "eviction dropped": ("POST", "/eviction", 2, Drop()),
     "lease refused": ("PUT", "/leases/", 2, Refuse(500)),
 }
-
-
-def running(folder: Path, cluster: World, proxy: FaultProxy, **rebalance: object) -> AbstractAsyncContextManager[str]:
-    """The reconciler, going through the proxy."""
-    text = configuration(cluster, node_rebalance=rebalance)
-    return in_this_process(folder, proxy.access(cluster.plane.admin_token), text)
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -1,7 +1,6 @@
 """Zone rebalance on a real control plane: the promises of the product, seen from outside."""
 
 import asyncio
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -18,19 +17,13 @@ from tests.controlplane.expectations import (
     prevented,
     stand_on,
 )
-from tests.controlplane.program import configuration, in_this_process, scrape
+from tests.controlplane.program import running, scrape
 from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.world import FOREIGN_TAINT, World
 
 pytestmark = pytest.mark.controlplane
 
 SECOND_FOREIGN_TAINT = {"key": "example.com/second", "effect": "NoSchedule"}
-
-
-def running(folder: Path, cluster: World, proxy: FaultProxy, **rebalance: object) -> AbstractAsyncContextManager[str]:
-    """The reconciler, going through the proxy."""
-    text = configuration(cluster, node_rebalance=rebalance)
-    return in_this_process(folder, proxy.access(cluster.plane.admin_token), text)
 
 
 @pytest.fixture
