@@ -1,0 +1,12 @@
+"""The worker scaler: where load-data tasks run, and the workers that are made and removed for them.
+
+    front/       answers /load_data in every replica: reads requests, redirects, sends to the leader
+    desk         one decision per task: joins the placements below, remembers who waits for what
+    placement    local, dedicated or shared, a pure table
+    local/       the pods of the template itself
+    dedicated/   one worker per large task
+    shared/      the pool for small ones
+    status/      asks workers for their tasks, and keeps the last answers
+
+`task`, `pods` and `pool` are the words that all of them share.
+"""

@@ -1,0 +1,154 @@
+"""What front, desk and the three placements say to each other."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from ebbtide.errors import EbbtideError
+from reconciler.scaler.task import TaskId, TaskState
+
+
+class Target(StrEnum):
+    """Where a task runs; the values are those of the metric label `target`."""
+
+    LOCAL = "local"
+    SHARED = "shared"
+    DEDICATED = "dedicated"
+
+
+class Phase(StrEnum):
+    """How far a task is; the values are those of the metric label `state`."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """An init request that has been read and found good. `size` in bytes, 0 when the client named none."""
+
+    task: TaskId
+    cluster: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a task is. `address` is `<scheme>://<host>:<port>` without a path.
+
+    `ready` says whether its worker can be sent requests now; `reason` is why not, in words.
+    """
+
+    task: TaskId
+    cluster: int
+    target: Target
+    address: str
+    ready: bool = True
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """A task as lists, status and metrics show it. `worker` is the pod's name ("" for none yet); `size` in bytes.
+
+    `seen` is what the worker last said of it, None when it has not (yet).
+    """
+
+    task: TaskId
+    cluster: int
+    target: Target
+    worker: str
+    phase: Phase
+    size: int = 0
+    seen: TaskState | None = None
+
+
+class PlacementError(EbbtideError):
+    """A task gets no place; the message is for the client and its operator.
+
+    Refused        400: will not work however often it is tried
+    Unavailable    503: later it may
+    """
+
+
+class Refused(PlacementError):  # noqa: N818 - an answer, named as in the protocol
+    """400."""
+
+
+class Unavailable(PlacementError):  # noqa: N818 - an answer, named as in the protocol
+    """503. `retry_after` in whole seconds, at least 1; `code` is an UpperCamelCase reason for events and state."""
+
+    def __init__(self, message: str, *, code: str = "NotReady", retry_after: int = 3) -> None:
+        super().__init__(message)
+        self.code = code
+        self.retry_after = max(1, retry_after)
+
+
+class Placement(Protocol):
+    """One of local, dedicated, shared.
+
+    All are level-triggered: what they know is read from the cluster and from workers, and `find` answers from memory,
+    also while this process does not lead any more.
+    """
+
+    target: Target
+
+    @property
+    def discovered(self) -> str:
+        """Empty once all that was placed before is known; until then what is still to be read, in words."""
+        ...
+
+    def find(self, task: TaskId) -> Place | None:
+        """Where the task is, None for a task that is not here."""
+        ...
+
+    def records(self) -> Iterable[TaskRecord]:
+        """All tasks that are here."""
+        ...
+
+    async def place(self, arrival: Arrival) -> Place:
+        """Gives the task a place, or joins the work that is under way for it, and waits until its worker is ready.
+
+        Called once at a time per task. Cancellation only ends the waiting. Raises Refused, Unavailable.
+        """
+        ...
+
+    async def cancel(self, task: TaskId, *, remove: bool) -> bool:
+        """Tells the worker that the task is cancelled; False for a task that is not here.
+
+        With `remove` a worker of the task's own goes at once, also when it does not answer. Raises Unavailable.
+        """
+        ...
+
+
+class Desk(Protocol):
+    """What the front asks while it answers a request. Synchronous answers come from memory."""
+
+    def unknown(self) -> str:
+        """Why tasks cannot be told from unknown ones yet (discovery is not over), "" when they can."""
+        ...
+
+    def find(self, task: TaskId, cluster: int) -> Place | None:
+        """Where the task is; None for one that is unknown or belongs to another cluster."""
+        ...
+
+    def records(self, cluster: int) -> Iterable[TaskRecord]:
+        """All tasks of that cluster."""
+        ...
+
+    async def place(self, arrival: Arrival) -> Place:
+        """One decision for a task, whoever asks for it meanwhile; waits for the worker.
+
+        Cancellation ends the waiting, not the work. Raises Refused, Unavailable.
+        """
+        ...
+
+    async def cancel(self, task: TaskId, cluster: int) -> bool:
+        """False for a task that is unknown. Raises Unavailable when its worker does not answer."""
+        ...
+
+    async def cancel_all(self, prefix: str, cluster: int) -> int:
+        """Bulk delete; returns how many tasks it concerned. Raises Refused for a prefix that is none, Unavailable."""
+        ...
