@@ -48,6 +48,26 @@ BUSY_LABEL: Final = "ebbtide/busy"
 # The kubelet puts this on the API's mirror of a static pod; evicting the mirror does nothing to the pod.
 MIRROR_POD_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
+# --- load-data workers --------------------------------------------------------------------------------------------
+POOL_DEDICATED: Final = "dedicated"
+# On the StatefulSet of a dedicated worker: whose it is. Names may be shortened, so no id is ever read from one.
+TASK_ID_ANNOTATION: Final = "ebbtide/task-id"
+DATA_SIZE_ANNOTATION: Final = "ebbtide/data-size"
+# Also on what the shared pool keeps: the cluster that its tasks belong to.
+CLUSTER_ID_ANNOTATION: Final = "ebbtide/cluster-id"
+# Since when (RFC 3339) a dedicated worker is known to have run its task. Such a worker is kept while its pod is away:
+# its client never comes back to ask for another.
+TASK_SEEN_ANNOTATION: Final = "ebbtide/task-seen"
+# Operator's brake on the shared pool's StatefulSet: nothing is scaled while it is there.
+PAUSED_ANNOTATION: Final = "ebbtide/paused"
+# On the Lease: where the leader answers load-data requests, for the replicas that do not lead.
+LOAD_DATA_URL_ANNOTATION: Final = "ebbtide/load-data-url"
+# The Cluster Autoscaler removes no node with a pod that says so; a worker's volumes and tasks would go with it.
+SAFE_TO_EVICT_ANNOTATION: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+# What a worker reads: that it is one (it never redirects then), and how many workers its process runs.
+WORKER_ENV: Final = "TIKV_LOAD_DATA_WORKER"
+WORKER_NUM_ENV: Final = "TIKV_LOAD_DATA_WORKER_WORKER_NUM_ENV"
+
 # --- certificates of the webhook ----------------------------------------------------------------------------------
 # On the Secret that we make: without it a Secret of that name is somebody else's and is left alone.
 CERTS_LABEL: Final = "ebbtide/certs"
