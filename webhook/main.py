@@ -47,7 +47,7 @@ from webhook.app import Admission
 from webhook.needs import needs
 from webhook.readiness import Readiness, Registration, own_address, registration
 from webhook.report import Report
-from webhook.serving import Serving
+from webhook.serving import Connections, Serving
 from webhook.state import State, rules_of
 from webhook.tls import server_context
 from webhook.witness import OwnPod, Witness
@@ -197,6 +197,7 @@ class Webhook:
         self.registry = new_registry("webhook")
         self._settings = settings
         self._client = client
+        self._clock = clock
         self._ports = ports
         self._client_ca = client_ca
         self._namespace = settings.home
@@ -251,7 +252,7 @@ class Webhook:
 
     async def _admit(self) -> None:
         rules, admission = self._settings.webhook, self._admission()
-        server = Serving(admission, self._ports.admission, rules.keep_alive)
+        server = Serving(Connections(admission, rules.keep_alive, self._clock.now), self._ports.admission)
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(server.accept()), group.create_task(self._present(server))]
             await self._stopping.wait()
