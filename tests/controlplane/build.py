@@ -1,4 +1,4 @@
-"""Builds the control plane's binaries once, into a cache outside the repository.
+"""Builds the control plane's binaries, and the tools that tests drive it with, once, into a cache outside the repository.
 
 `python -m tests.controlplane.build` prints the folder. Tests call `binaries()`, which builds only what is missing.
 
@@ -48,6 +48,12 @@ KWOK_STAGES = (
     "pod/fast/pod-delete.yaml",
 )
 
+# What tests use beside the servers: each is built by itself, into a folder of its own, from a go.mod of its own.
+TOOLS: Mapping[str, str] = {
+    "helm4": "helm.sh/helm/v4/cmd/helm",
+    "helm3": "helm.sh/helm/v3/cmd/helm",
+}
+
 VERSION = "v1.37.2"
 # Without these the server calls itself v0.0.0, which clients (helm among them) refuse to work with.
 _STAMPS = {
@@ -96,10 +102,28 @@ def binaries(environ: Mapping[str, str] = os.environ) -> Binaries:
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache):
         toolchain = find(required_version(HERE / "go.mod"), cache, report)
-        found = Binaries(cache / _digest(toolchain))
+        found = Binaries(cache / _digest(toolchain, (HERE, KWOK)))
         if not found.folder.exists():
             _build(toolchain, found.folder)
     return found
+
+
+def tool(name: str, environ: Mapping[str, str] = os.environ) -> Path:
+    """One of `TOOLS`, built now if need be. Raises BuildError."""
+    existing = environ.get("EBBTIDE_CONTROL_PLANE")
+    if existing and (found := Path(existing).expanduser().resolve() / name).is_file():
+        return found
+    cache = _cache(environ)
+    cache.mkdir(parents=True, exist_ok=True)
+    with _locked(cache):
+        toolchain = find(required_version(HERE / "go.mod"), cache, report)
+        target = cache / f"{name}-{_digest(toolchain, (HERE / name,))}" / name
+        if not target.exists():
+            staging = target.parent.with_suffix(".partial")
+            output = str(staging / name)
+            _run(toolchain, HERE / name, name, ["build", "-v", "-ldflags", "-s -w", "-o", output, TOOLS[name]])
+            staging.rename(target.parent)
+    return target
 
 
 def report(line: str) -> None:
@@ -124,9 +148,9 @@ def _cache(environ: Mapping[str, str]) -> Path:
     return Path(base).expanduser().resolve() / "ebbtide" / "controlplane"
 
 
-def _digest(toolchain: Toolchain) -> str:
+def _digest(toolchain: Toolchain, modules: Sequence[Path]) -> str:
     digest = hashlib.sha256()
-    for folder in (HERE, KWOK):
+    for folder in modules:
         for name in ("go.mod", "go.sum"):
             digest.update((folder / name).read_bytes())
     digest.update("\n".join([toolchain.version, LDFLAGS, *KWOK_STAGES]).encode())
@@ -213,6 +237,8 @@ def _environment() -> dict[str, str]:
 def main() -> int:
     try:
         folder = binaries().folder
+        for name in TOOLS:
+            tool(name)
     except BuildError as error:
         report(str(error))
         return 1

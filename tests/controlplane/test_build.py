@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.build import HERE, KWOK_STAGES, PROGRAMS, VERSION, Binaries
+from tests.controlplane.build import HERE, KWOK_STAGES, PROGRAMS, TOOLS, VERSION, Binaries
 from tests.controlplane.processes import Server
 from tests.controlplane.toolchain import GO_PACKAGE
 from tests.controlplane.world import wait_until
@@ -84,7 +84,7 @@ def test_builds_once(bench: Bench) -> None:
     assert f"building Kubernetes {VERSION}" in first.stderr
     second = bench.build()
     assert (second.stdout, second.stderr) == (first.stdout, "")
-    assert bench.builds() == len(PROGRAMS) + 1
+    assert bench.builds() == len(PROGRAMS) + 1 + len(TOOLS)
 
 
 def test_a_failed_build_is_none(bench: Bench) -> None:
@@ -114,14 +114,14 @@ async def test_two_builds_at_once(bench: Bench) -> None:
     both = [await asyncio.create_subprocess_exec(*bench.command(), stdout=pipe, stderr=pipe) for _ in range(2)]
     first, second = await asyncio.gather(*(process.communicate() for process in both))
     assert first[0] == second[0] != b""
-    assert bench.builds() == len(PROGRAMS) + 1
+    assert bench.builds() == len(PROGRAMS) + 1 + len(TOOLS)
 
 
 def test_existing_binaries_are_looked_at(bench: Bench, tmp_path: Path) -> None:
     """A folder that is named has to hold everything; what it lacks is named."""
     folder = tmp_path / "existing"
     (folder / "stages").mkdir(parents=True)
-    for name in [*PROGRAMS, "kwok", *(f"stages/{Path(stage).name}" for stage in KWOK_STAGES)]:
+    for name in [*PROGRAMS, *TOOLS, "kwok", *(f"stages/{Path(stage).name}" for stage in KWOK_STAGES)]:
         (folder / name).touch()
     assert bench.build(EBBTIDE_CONTROL_PLANE=str(folder)).stdout.strip() == str(folder)
     (folder / "etcd").unlink()
