@@ -1,4 +1,4 @@
-"""Builds the control plane's binaries, and the tools that tests drive it with, once, into a cache outside the repository.
+"""Builds the control plane's binaries and the tools of the tests once, into a cache outside the repository.
 
 `python -m tests.controlplane.build` prints the folder. Tests call `binaries()`, which builds only what is missing.
 
@@ -120,6 +120,7 @@ def tool(name: str, environ: Mapping[str, str] = os.environ) -> Path:
         target = cache / f"{name}-{_digest(toolchain, (HERE / name,))}" / name
         if not target.exists():
             staging = target.parent.with_suffix(".partial")
+            staging.mkdir(exist_ok=True)
             output = str(staging / name)
             _run(toolchain, HERE / name, name, ["build", "-v", "-ldflags", "-s -w", "-o", output, TOOLS[name]])
             staging.rename(target.parent)
