@@ -1,0 +1,13 @@
+"""The front: answers `/load_data` in every replica, and sends clients to where their tasks run.
+
+    query      what a request asks for, or what is wrong with it; pure
+    answers    what may be said: the statuses that clients understand, and nothing else; pure
+    follower   who leads, and what a replica that does not lead has done by the one that does
+    app        one request, one answer
+    serving    connections: how large and how slow they may be, and how they end
+    report     figures and log
+    wiring     puts it together
+
+Clients are patient with 503 and give up for good on most other errors, keep an address for hours, and follow redirects
+of two requests only. Every rule here comes from that.
+"""

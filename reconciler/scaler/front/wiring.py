@@ -1,0 +1,83 @@
+"""Puts the front together from what the program offers, as a part of the process."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
+import structlog
+from prometheus_client import CollectorRegistry
+
+from ebbtide.config.scaler import WorkerScaler
+from ebbtide.kube.errors import KubeError
+from reconciler.scaler.front.app import Front
+from reconciler.scaler.front.dispatch import Dispatch
+from reconciler.scaler.front.follower import Forward, Leadership
+from reconciler.scaler.front.query import Rules
+from reconciler.scaler.front.report import Report
+from reconciler.scaler.front.serving import Connections, accepting
+from reconciler.scaler.pool import Desk
+
+log = structlog.stdlib.get_logger(__name__)
+
+# Ten times as many as there may be dedicated workers by default may come at once, and some more.
+MOST_AT_ONCE: Final = 16_384
+# Another replica takes a lease that was released within a little more than two of its attempts.
+_SUCCESSOR_WITHIN: Final = 6.0
+_LOOK_EVERY: Final = 0.5
+_LAST_ANSWERS: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a front stands on. `look` reads the lease once, for a process that has ceased to stand for it."""
+
+    desk: Desk
+    leadership: Leadership
+    look: Callable[[], Awaitable[None]]
+    connect: Callable[[], aiohttp.BaseConnector]
+    registry: CollectorRegistry
+
+
+class Service:
+    """The front as a part of the process: `run` serves until `stop`, which it survives by a few seconds.
+
+    It is to be stopped after the election: clients that wait are then sent to the next leader rather than left with an
+    address at which nobody will be.
+    """
+
+    def __init__(self, rules: WorkerScaler, around: Surroundings) -> None:
+        self._leadership, self._look = around.leadership, around.look
+        forward = Forward(around.connect)
+        self._dispatch = Dispatch(around.desk, around.leadership, forward, rules.start_timeout)
+        report = Report(around.registry)
+        self._front = Front(self._dispatch, Rules(rules.cluster_id, rules.max_size), report, MOST_AT_ONCE)
+        self.connections = Connections(self._front)
+        self._stopping = asyncio.Event()
+
+    async def run(self, listening: socket.socket | None) -> None:
+        """Serves on the socket, and closes it in the end; without one, what is brought to `connections`."""
+        if not self._leadership.own:
+            log.warning("other replicas cannot send clients here: set [worker-scaler] advertise-url, or POD_IP")
+        async with self._dispatch.running(), accepting(self.connections, listening, _LAST_ANSWERS):
+            await self._stopping.wait()
+            await self._hand_over()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    async def _hand_over(self) -> None:
+        self._front.leave()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SUCCESSOR_WITHIN):
+                await self._successor()
+        self._dispatch.let_go()
+
+    async def _successor(self) -> None:
+        while not self._leadership.leader():
+            with suppress(KubeError):
+                await self._look()
+            await asyncio.sleep(_LOOK_EVERY)
