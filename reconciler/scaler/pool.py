@@ -126,8 +126,11 @@ class Placement(Protocol):
 class Desk(Protocol):
     """What the front asks while it answers a request. Synchronous answers come from memory."""
 
-    def unknown(self) -> str:
-        """Why tasks cannot be told from unknown ones yet (discovery is not over), "" when they can."""
+    def unknown(self, cluster: int = 0) -> str:
+        """Why tasks of that cluster cannot be told from unknown ones yet (discovery is not over), "" when they can.
+
+        A cluster that was never heard of before is asked for from now on: workers list tasks by cluster only.
+        """
         ...
 
     def find(self, task: TaskId, cluster: int) -> Place | None:
