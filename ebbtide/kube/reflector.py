@@ -128,6 +128,8 @@ class Reflector(Generic[T]):
             if self._is_past_resuming(error):
                 self._version = None
             return error
+        finally:
+            self._store.unfollow()
         return None
 
     def _is_past_resuming(self, error: KubeError) -> bool:
@@ -160,6 +162,7 @@ class Reflector(Generic[T]):
                 async with asyncio.timeout(self._initial_within):
                     complete = await self._list_stream(events)
                 if complete:
+                    self._store.follow()
                     await self._live(events)
                 return complete
         except (Invalid, TimeoutError) as error:
@@ -213,10 +216,14 @@ class Reflector(Generic[T]):
             resource_version=self._version,
             initial_events=initial_events,
             silent_after=self._silent_after,
-            # Heard of, but no progress yet: a server that opens streams only to end them is not asked in a hot loop.
-            opened=self._store.touch,
+            opened=self._store.touch if initial_events else self._opened,
             **self._which,
         )
+
+    def _opened(self) -> None:
+        """Heard of, but no progress yet: a server that opens streams only to end them is not asked in a hot loop."""
+        self._store.touch()
+        self._store.follow()
 
     def _heard(self) -> None:
         self._store.touch()

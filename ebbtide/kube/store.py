@@ -88,6 +88,8 @@ class Store(Generic[T]):
         self._version = 0
         self._handlers: list[Handler[T]] = []
         self._synced = asyncio.Event()
+        self._streams = 0
+        self._followed = False
         self.last_contact = float("-inf")
 
     def get(self, key: str) -> T | None:
@@ -123,6 +125,23 @@ class Store(Generic[T]):
     def touch(self) -> None:
         """The server was heard of just now."""
         self.last_contact = asyncio.get_running_loop().time()
+
+    def follow(self) -> None:
+        """From now on a stream tells of every change, what happened before it soon after."""
+        self._streams += 1
+        self._followed = True
+
+    def unfollow(self) -> None:
+        """The stream has ended."""
+        self._followed = False
+
+    @property
+    def stream(self) -> int | None:
+        """The number of the stream that tells of changes now, None without one.
+
+        As long as it stays the same, what a read has found since it began can only change by what the stream tells.
+        """
+        return self._streams if self._followed else None
 
     def age(self) -> float:
         """Seconds since the server was last heard of: how old this copy may be."""

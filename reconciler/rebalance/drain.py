@@ -2,28 +2,35 @@
 
 A reconcile only says which nodes are to be emptied and which no longer. Here each of them has a watch on its own pods,
 and whenever something changes (a pod comes or goes, an answer arrives, a retry falls due) the pure `due` picks the
-pods to ask for next. So a slow pod, a budget or a hanging request never holds up another node.
+pods to ask for next. So a slow pod, a budget or a hanging request never holds up another node. Before the first pod of
+a node is asked to go, and whenever the watch of nodes may have missed something, the node itself is asked for: see
+`standing`.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+
+import structlog
 
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.kube.client import Client
-from ebbtide.kube.errors import KubeError
+from ebbtide.kube.errors import KubeError, NotFound
 from ebbtide.kube.reflector import Reflector
-from ebbtide.kube.resources import PODS
+from ebbtide.kube.resources import NODES, PODS
 from ebbtide.kube.store import Store
-from ebbtide.model import Cell, NodeFacts, PodFacts, pod_facts
+from ebbtide.model import Cell, CellLabels, NodeFacts, PodFacts, node_facts, pod_facts
 from reconciler.rebalance.answers import Answer, Result, read_answer
 from reconciler.rebalance.evictions import Attempt, Candidate, due, judge_pod
-from reconciler.rebalance.plan import Eviction
+from reconciler.rebalance.plan import Eviction, soonest
 from reconciler.rebalance.snapshot import PodSurroundings
+from reconciler.rebalance.standing import Standing, Watched, is_still
+
+log = structlog.stdlib.get_logger(__name__)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Emptied:
     """A node being emptied, since which signal, and the watch on its pods."""
 
@@ -32,6 +39,7 @@ class Emptied:
     since: float
     pods: Store[PodFacts]
     watch: asyncio.Task[None]
+    standing: Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +56,14 @@ class Asked:
 class Drain:
     """Sends evictions for the nodes given to `empty` until `leave` is said; `run` does the work.
 
-    `own_pod` is namespace/name of this process's pod, evicted after all others. `told` hears of every answer.
+    `nodes` are those that the reconciles decide on. `own_pod` is namespace/name of this process's pod, evicted after
+    all others. `told` hears of every answer.
     """
 
     def __init__(
         self,
         client: Client,
+        nodes: Store[NodeFacts],
         surroundings: PodSurroundings,
         rules: NodeRebalance,
         told: Callable[[Asked], None],
@@ -61,6 +71,7 @@ class Drain:
     ) -> None:
         self.name = "drain"
         self._client = client
+        self._known = nodes
         self._surroundings = surroundings
         self._rules = rules
         self._told = told
@@ -108,6 +119,8 @@ class Drain:
                 while True:
                     self._changed.clear()
                     next_in = self._send_due(self._tasks)
+                    for emptied in self._nodes.values():
+                        emptied.standing.spend()
                     await self._something_changed(next_in)
         finally:
             self._tasks = None
@@ -125,11 +138,13 @@ class Drain:
         if self._tasks is None:
             raise RuntimeError("Drain.empty needs Drain.run to be running")
         store: Store[PodFacts] = Store(pod_facts)
+        standing = Standing()
         store.subscribe(self._pod_changed)
+        store.subscribe(lambda old, new: standing.newcomer() if _is_new(old, new) else None)
         # A list and not only a watch of the node's own pods: memory stays small however many pods the cluster has.
         reflector = Reflector(self._client, PODS, store, field_selector=f"spec.nodeName={node.name}")
         task = self._tasks.create_task(reflector.run(), name=f"pods of {node.name}")
-        return Emptied(node, cell, since, store, task)
+        return Emptied(node, cell, since, store, task, standing)
 
     def _pod_changed(self, old: PodFacts | None, new: PodFacts | None) -> None:
         if old is not None and (new is None or new.uid != old.uid) and old.uid not in self._in_flight:
@@ -151,7 +166,8 @@ class Drain:
             return None
         if self._paused_until > monotonic:
             return self._paused_until - monotonic
-        what = due(list(self._candidates()), self._attempts, self._leaving(), self._rules, monotonic)
+        certain, waiting = self._candidates(monotonic)
+        what = due(certain, self._attempts, self._leaving(), self._rules, monotonic)
         for candidate in what.now:
             self._in_flight[candidate.pod.uid] = candidate
             self._attempts[candidate.pod.uid] = replace(self._attempt(candidate.pod), in_flight=True)
@@ -159,19 +175,69 @@ class Drain:
             asking = tasks.create_task(self._ask(candidate, node), name=f"evict {candidate.pod.key}")
             self._asking.add(asking)
             asking.add_done_callback(self._asking.discard)
-        return what.next_in
+        return soonest((what.next_in, *(self._question(pods, tasks, monotonic) for pods in waiting)))
 
-    def _candidates(self) -> Iterator[Candidate]:
-        """The pods that are to go, and those asked for already, even if they are terminating by now."""
-        yield from self._in_flight.values()
+    def _candidates(self, monotonic: float) -> tuple[list[Candidate], list[list[Candidate]]]:
+        """The pods that may be asked to go, and by node those that wait until it is known what their node is.
+
+        Among the first are those asked for already, even if they are terminating by now.
+        """
+        certain = list(self._in_flight.values())
+        waiting = list[list[Candidate]]()
+        watched = self._watched_nodes()
         for emptied in self._nodes.values():
-            if not emptied.pods.synced:
-                continue
-            pods = tuple(emptied.pods.values())
-            around = self._surroundings.of(emptied.node, pods)
-            for pod in pods:
-                if pod.uid not in self._in_flight and not judge_pod(pod, around, self._rules):
-                    yield Candidate(pod, emptied.cell, emptied.since, own=pod.key == self._own_pod)
+            pods = list(self._of(emptied))
+            if emptied.standing.is_sure(watched, monotonic):
+                certain += pods
+            elif pods:
+                waiting.append(pods)
+        if waiting:
+            certain = [candidate for candidate in certain if not candidate.own]
+        return certain, waiting
+
+    def _of(self, emptied: Emptied) -> Iterator[Candidate]:
+        """The pods of a node that are to go and were not asked for."""
+        if not emptied.pods.synced:
+            return
+        pods = tuple(emptied.pods.values())
+        around = self._surroundings.of(emptied.node, pods)
+        for pod in pods:
+            if pod.uid not in self._in_flight and not judge_pod(pod, around, self._rules):
+                yield Candidate(pod, emptied.cell, emptied.since, own=pod.key == self._own_pod)
+
+    def _watched_nodes(self) -> Watched:
+        return Watched(self._known.stream, self._known.age())
+
+    def _question(self, pods: Sequence[Candidate], tasks: asyncio.TaskGroup, monotonic: float) -> float | None:
+        """Asks for the node of these pods if one of them is due; returns the seconds until there is more to do."""
+        what = due(pods, self._attempts, self._leaving(), self._rules, monotonic)
+        if not what.now:
+            return what.next_in
+        emptied = self._nodes[pods[0].pod.node]
+        if emptied.standing.may_ask(monotonic):
+            emptied.standing.ask(self._watched_nodes(), monotonic)
+            tasks.create_task(self._ask_for(emptied), name=f"look at {emptied.node.name} again")
+        return soonest((what.next_in, emptied.standing.next_in(monotonic)))
+
+    async def _ask_for(self, emptied: Emptied) -> None:
+        """Reads a node, and notes whether it is still the one that is meant."""
+        meant, standing, loop = emptied.node, emptied.standing, asyncio.get_running_loop()
+        try:
+            raw = await self._client.get(NODES, meant.name)
+        except NotFound:
+            standing.denied(loop.time())
+        except KubeError as error:
+            standing.unanswered(loop.time())
+            log.warning("evictions wait, their node could not be read", node=meant.name, answer=str(error))
+        else:
+            self._known.observe(raw)
+            found = node_facts(raw, CellLabels())
+            if is_still(meant, found, self._rules.rebalance_signal_taint_key):
+                standing.confirmed()
+            else:
+                standing.denied(loop.time())
+                log.info("evictions wait, their node has changed", node=meant.name, meant=meant.uid, found=found.uid)
+        self._changed.set()
 
     def _leaving(self) -> Counter[str]:
         """By group, the pods that are on their way out: accepted by us, or terminating for whatever reason."""
@@ -216,3 +282,7 @@ class Drain:
                 accepted=answer.result is Result.ACCEPTED,
             )
         self._changed.set()
+
+
+def _is_new(old: PodFacts | None, new: PodFacts | None) -> bool:
+    return new is not None and (old is None or old.uid != new.uid)
