@@ -12,8 +12,11 @@ FIELD_MANAGER_CERTS: Final = "ebbtide-webhook-certs"
 FIELD_MANAGER_AGENT: Final = "ebbtide-agent"
 
 # --- nodes ------------------------------------------------------------------------------------------------------
-# Set by aws-node-termination-handler in IMDS mode, and by `ebbtide agent`. Its value is a hash, not a time.
+# Set by aws-node-termination-handler in IMDS mode, whose value is a hash and no time, and by `ebbtide agent` and the
+# reader of the queue, whose value is the epoch second of the recommendation.
 SIGNAL_TAINT_KEY: Final = "aws-node-termination-handler/rebalance-recommendation"
+# The only effect that we give it; one under that key with another effect is a signal, too, and somebody else's.
+SIGNAL_TAINT_EFFECT: Final = "NoSchedule"
 # Ours: the Cluster Autoscaler copies taints of an existing node into its template and so stops growing the group.
 PREVENT_TAINT_KEY: Final = "ebbtide/prevent-ca-scale-up"
 # The only effect that the prevent taint is ever given; another effect under this key is somebody else's.
@@ -31,6 +34,11 @@ HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 
 # Durable clock of a signal whose taint carries no time: written once, removed together with the signal.
 FIRST_SEEN_ANNOTATION: Final = "ebbtide/rebalance-signal-first-seen"
+# Which rebalance recommendation was told last with the signal taint (RFC 3339): for it the taint is set only once, so
+# that whoever takes it away has the last word.
+REBALANCE_NOTICE_ANNOTATION: Final = "ebbtide/rebalance-notice"
+# When AWS takes the node's instance (RFC 3339), two minutes after it has said so. Such a signal is certain.
+INTERRUPTION_NOTICE_ANNOTATION: Final = "ebbtide/interruption-notice"
 # Operator's override on a node (its cell is never blocked) or a namespace (its pods are never evicted).
 BLOCK_ANNOTATION: Final = "ebbtide/block"
 BLOCK_IGNORE: Final = "ignore"
@@ -55,6 +63,8 @@ TASK_ID_ANNOTATION: Final = "ebbtide/task-id"
 DATA_SIZE_ANNOTATION: Final = "ebbtide/data-size"
 # Also on what the shared pool keeps: the cluster that its tasks belong to.
 CLUSTER_ID_ANNOTATION: Final = "ebbtide/cluster-id"
+# On the claims of a dedicated worker: the name of its set, so that disks are found whose set has gone.
+WORKER_LABEL: Final = "ebbtide/worker"
 # Since when (RFC 3339) a dedicated worker is known to have run its task. Such a worker is kept while its pod is away:
 # its client never comes back to ask for another.
 TASK_SEEN_ANNOTATION: Final = "ebbtide/task-seen"
