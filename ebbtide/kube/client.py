@@ -216,6 +216,7 @@ class Client:
         timeout: float | None = None,
         silent_after: float = SILENT_AFTER,
         opened: Callable[[], None] | None = None,
+        shape: object = None,
         **which: Unpack[Selection],
     ) -> AsyncGenerator[stream.WatchEvent, None]:
         """Events after `resource_version`, until the server ends the stream (after `timeout` seconds, 5 to 10 minutes).
@@ -223,7 +224,8 @@ class Client:
         With `initial_events` there is first an ADDED event for every object, then a bookmark that says that these were
         all; servers that cannot do so answer Invalid. Raises Gone when the version is too old, Unreachable when the
         stream breaks, Silent when nothing comes for `silent_after` seconds. `opened` is called when the server has
-        begun to answer, which in a quiet cluster is long before the first event. Use it within `contextlib.aclosing`.
+        begun to answer, which in a quiet cluster is long before the first event. Of objects only what `shape` names is
+        read (see `ebbtide.shapes`), without one all. Use it within `contextlib.aclosing`.
         """
         params = _selected(which) | {
             "watch": "true",
@@ -241,7 +243,7 @@ class Client:
             headers=_UNCOMPRESSED,
             verb=Verb("watch", resource.group, resource.plural, ""),
         )
-        return stream.events(call.what, self._transport.chunks(call, silent_after, opened))
+        return stream.events(call.what, self._transport.chunks(call, silent_after, opened), shape)
 
     # --- writing -------------------------------------------------------------------------------------------------
 

@@ -216,6 +216,7 @@ class Reflector(Generic[T]):
             resource_version=self._version,
             initial_events=initial_events,
             silent_after=self._silent_after,
+            shape=self._store.shape,
             opened=self._store.touch if initial_events else self._opened,
             **self._which,
         )

@@ -78,11 +78,13 @@ class World(Generic[T]):
 class Store(Generic[T]):
     """What is known of a kind. Not `synced` before a list is complete.
 
-    `project` makes the projection of a raw object. Handlers are called with (old, new), None for absent, and only when
-    the two differ; they must not block, and what they raise ends the reflector.
+    `project` makes the projection of a raw object, `shape` names the fields that it reads (None: any). Handlers are
+    called with (old, new), None for absent, and only when the two differ; they must not block, and what they raise ends
+    the reflector.
     """
 
-    def __init__(self, project: Project[T]) -> None:
+    def __init__(self, project: Project[T], shape: object = None) -> None:
+        self.shape = shape
         self._project = project
         self._world = World(project)
         self._version = 0

@@ -3,11 +3,12 @@
 A line is as long as its object, which may be megabytes, and chunks end where they like.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from ebbtide.kube.answers import failure_in_stream
@@ -60,18 +61,45 @@ async def lines(what: str, source: AsyncGenerator[bytes, None]) -> AsyncGenerato
                 raise Unreachable(what, f"a line of more than {_LONGEST_LINE >> 20} MiB")
 
 
-async def events(what: str, chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[WatchEvent, None]:
-    """The events of a stream. Raises the error of an ERROR event (Gone, mostly), Unreachable for what is no event."""
+async def events(
+    what: str, chunks: AsyncGenerator[bytes, None], shape: object = None
+) -> AsyncGenerator[WatchEvent, None]:
+    """The events of a stream; with a `shape` (see `ebbtide.shapes`) only those fields of objects that it names.
+
+    Raises the error of an ERROR event (Gone, mostly), Unreachable for what is no event.
+    """
+    read = _whole if shape is None else _shaped(shape)
     async with aclosing(lines(what, chunks)) as complete:
         async for line in complete:
             if line.strip():
-                yield _event(what, line)
+                yield _event(what, line, read)
 
 
-def _event(what: str, line: bytes) -> WatchEvent:
+_Read = Callable[[bytes], tuple[str, Any]]
+
+
+def _whole(line: bytes) -> tuple[str, Any]:
+    parsed = orjson.loads(line)
+    return parsed["type"], parsed["object"]
+
+
+def _shaped(shape: object) -> _Read:
+    """Reads what the shape names, and everything of an object that has not that shape, or of an error."""
+    decoder = msgspec.json.Decoder(msgspec.defstruct("Event", [("type", str), ("object", shape)]))
+
+    def read(line: bytes) -> tuple[str, Any]:
+        try:
+            parsed: Any = decoder.decode(line)
+        except msgspec.DecodeError:
+            return _whole(line)
+        return _whole(line) if parsed.type == _ERROR else (parsed.type, parsed.object)
+
+    return read
+
+
+def _event(what: str, line: bytes, read: _Read) -> WatchEvent:
     try:
-        parsed = orjson.loads(line)
-        kind, content = parsed["type"], parsed["object"]
+        kind, content = read(line)
         if kind != _ERROR:
             # Read here, so that nobody else has to ask whether the object has a version.
             int(content["metadata"]["resourceVersion"])
