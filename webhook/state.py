@@ -7,6 +7,7 @@ watched in all namespaces, since a pod of a pool need not live in a guarded one.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from ebbtide import shapes
 from ebbtide.config import Settings
 from ebbtide.exclusion.decide import Around
 from ebbtide.exclusion.decide import Rules as ExclusionRules
@@ -42,7 +43,7 @@ class State:
     def __init__(self, settings: Settings) -> None:
         rules = settings.node_rebalance
         labels = CellLabels(rules.node_group_label, rules.zone_label)
-        self.nodes: Store[NodeFacts] = Store(lambda raw: node_facts(raw, labels))
+        self.nodes: Store[NodeFacts] = Store(lambda raw: node_facts(raw, labels), shapes.Node)
         self.namespaces: Store[NamespaceFacts] = Store(namespace_facts)
         self.claims: Store[ClaimFacts] = Store(claim_facts)
         self.volumes: Store[VolumeFacts] = Store(volume_facts)
