@@ -429,3 +429,48 @@ def test_a_quiet_stream_that_opens_again_counts_as_hearing_of_the_server() -> No
 
     outage = [refuses(503, "ServiceUnavailable")] * 8
     follow(first(5, node("a", 3), end="cut"), *outage, QUIET, scenario=scenario)
+
+
+# --- which stream tells of changes ------------------------------------------------------------------------------
+
+
+def test_streams_are_numbered_and_there_is_none_between_them() -> None:
+    """What was read within one stream is known to be true as long as that stream says nothing else."""
+
+    async def scenario(follower: Following) -> None:
+        seen = [follower.store.stream]
+        await follower.store.wait_synced()
+        seen.append(follower.store.stream)
+        await until(lambda: follower.store.stream is None, within=LONG)
+        await until(lambda: follower.store.stream is not None, within=LONG)
+        seen.append(follower.store.stream)
+        assert seen == [None, 1, 2]
+
+    follow(first(5, node("a", 3), end="cut"), refuses(503, "ServiceUnavailable"), QUIET, scenario=scenario)
+
+
+def test_a_stream_does_not_count_before_the_list_that_it_begins_with_is_complete() -> None:
+    async def scenario(follower: Following) -> None:
+        await until(lambda: len(follower.seen) == 3, within=LONG)
+        await asyncio.sleep(5)
+        assert follower.store.stream is None
+
+    listing_without_end = streams(event("ADDED", node("b", 9)), end="hold")
+    follow(first(5, end="close"), refuses(410), listing_without_end, scenario=scenario)
+
+
+def test_a_watch_after_pages_is_a_stream_as_soon_as_it_stands() -> None:
+    async def scenario(follower: Following) -> None:
+        await until(lambda: follower.store.stream is not None, within=5)
+        assert follower.store.synced
+
+    follow(refuses(422, "Invalid"), says(listing(5, node("a", 2))), QUIET, scenario=scenario)
+
+
+def test_a_reflector_that_was_stopped_has_no_stream() -> None:
+    async def scenario() -> int | None:
+        async with following(first(5)) as follower:
+            await follower.store.wait_synced()
+        return follower.store.stream
+
+    assert simulate(scenario()) is None
