@@ -8,18 +8,20 @@ from reconciler.engine.context import Context, Runnable
 from reconciler.readmission import wiring as readmission
 from reconciler.rebalance import wiring as rebalance
 from reconciler.rebalance.status import CellStatus
+from reconciler.scaler.pool import Desk
 
 
 @dataclass(frozen=True, slots=True)
 class Controllers:
     """The controllers that the settings switch on.
 
-    `cells` is every cell as zone rebalance has last looked at it, up to date at any time; None where that is switched
-    off.
+    `cells` is every cell as zone rebalance has last looked at it, up to date at any time; `scaler` decides about
+    load-data tasks. Each is None where it is switched off.
     """
 
     runnables: tuple[Runnable, ...]
     cells: Mapping[Cell, CellStatus] | None
+    scaler: Desk | None = None
 
 
 def build(context: Context) -> Controllers:

@@ -2,9 +2,12 @@
 
     http       metrics and probes, first up and last down: it tells why the others are not ready
     nodes      asks for the permissions, then keeps the store of nodes up to date, leading or not
+    load data  answers load-data requests, leading or not, where the worker scaler runs
     election   stands for the lease once the nodes are known; leading runs the controllers
 
-With `--dry-run` the controllers run without a lease and without a permit to write.
+The election ends before load data is served no more, so that clients can be sent to the next leader.
+
+With `--dry-run` the controllers run without a lease and without a permit to write; load-data requests are not answered.
 """
 
 import argparse
@@ -12,18 +15,20 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from math import isinf
 from typing import Final
 from uuid import uuid4
 
+import aiohttp
 import orjson
 import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Gauge
 
-from ebbtide import vocabulary
+from ebbtide import shapes, vocabulary
 from ebbtide.clock import Clock, SystemClock
 from ebbtide.config import Settings
 from ebbtide.kube.access import Access
@@ -47,6 +52,8 @@ from reconciler.engine.lease import Elector, Term, Timing
 from reconciler.engine.lease_lock import Candidacy
 from reconciler.engine.shared import Shared
 from reconciler.needs import needs
+from reconciler.scaler.front import wiring as front
+from reconciler.scaler.front.follower import OnLease, advertised
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -99,37 +106,79 @@ async def run(
     Serves on `listening`, by default on the address of the settings. Raises EbbtideError: ClusterAccessError when the
     cluster does not accept the credentials or refuses something that is needed.
     """
-    open_socket = listening or bind(settings.observability.listen.host, settings.observability.listen.port)
-    with open_socket:
+    ports = Ports.of(settings, listening, dry_run=dry_run)
+    with ports:
         async with Client(
             access,
             field_manager=vocabulary.FIELD_MANAGER_RECONCILER,
             user_agent=f"ebbtide-reconciler/{product_version()}",
         ) as client:
-            reconciler = Reconciler(settings, client, clock or SystemClock(), Place.of(settings, os.environ), dry_run)
-            await Supervisor(reconciler.health, stopping or asyncio.Event()).run(*reconciler.parts(open_socket))
+            place = Place.of(settings, os.environ, ports.load_data)
+            reconciler = Reconciler(settings, client, clock or SystemClock(), place, dry_run)
+            await Supervisor(reconciler.health, stopping or asyncio.Event()).run(*reconciler.parts(ports))
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Listening sockets: of metrics and probes, and of the front for load data where there is one."""
+
+    http: socket.socket
+    load_data: socket.socket | None
+
+    @classmethod
+    def of(cls, settings: Settings, http: socket.socket | None, *, dry_run: bool) -> "Ports":
+        """Where the settings say, with `http` given or not. Raises EbbtideError when an address cannot be had."""
+        listen, rules = settings.observability.listen, settings.worker_scaler
+        with ExitStack() as undo:
+            made = undo.enter_context(http or bind(listen.host, listen.port))
+            front = bind(rules.listen.host, rules.listen.port) if rules.run and not dry_run else None
+            undo.pop_all()
+        return cls(made, front)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_why: object) -> None:
+        for each in (self.http, self.load_data):
+            if each is not None:
+                each.close()
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where this process lives and what it is called in the election."""
+    """Where this process lives and what it is called in the election.
+
+    `load_data_url` is where it answers load-data requests, "" where it does not or nobody could say.
+    """
 
     namespace: str
     identity: str
+    load_data_url: str = ""
 
     @classmethod
-    def of(cls, settings: Settings, environ: Mapping[str, str]) -> "Place":
+    def of(cls, settings: Settings, environ: Mapping[str, str], load_data: socket.socket | None = None) -> "Place":
         """A pod is called by its name; anything else by host and chance, so that two on one host differ."""
+        rules = settings.worker_scaler
         return cls(
             namespace=settings.home,
             identity=environ.get("POD_NAME") or f"{socket.gethostname()}_{uuid4().hex[:8]}",
+            load_data_url="" if load_data is None else advertised(rules, environ, load_data.getsockname()[1]),
         )
 
 
 class Reconciler:
     """The parts, and what they share."""
 
-    def __init__(self, settings: Settings, client: Client, clock: Clock, place: Place, dry_run: bool) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        client: Client,
+        clock: Clock,
+        place: Place,
+        dry_run: bool,
+        connect: Callable[[], aiohttp.BaseConnector] = aiohttp.TCPConnector,
+    ) -> None:
+        """`connect` makes connections to what is not the API server: other replicas."""
         self.health = Health()
         self.registry = new_registry("reconciler")
         self._settings = settings
@@ -139,7 +188,7 @@ class Reconciler:
         self._dry_run = dry_run
         self._waiting_for = "the cluster has not been asked yet"
         labels = CellLabels(settings.node_rebalance.node_group_label, settings.node_rebalance.zone_label)
-        self._nodes: Store[NodeFacts] = Store(lambda raw: node_facts(raw, labels))
+        self._nodes: Store[NodeFacts] = Store(lambda raw: node_facts(raw, labels), shapes.Node)
         self._elector = Elector(client, clock, self._candidacy(), self._timing())
         self._permit: Callable[[], bool] = (lambda: False) if dry_run else self._elector.permit
         self._stopping = asyncio.Event()
@@ -149,20 +198,27 @@ class Reconciler:
         shared = Shared(permitted, clock, place.identity, self._ages, dry_run=dry_run)
         self._controllers = controllers.build(self._context(permitted, shared))
         self._leading = Leading(self._controllers.runnables, shared.parts)
+        self.front = self._build_front(connect)
         self._watch_health()
         ApiFigures(self.registry, client.traffic)
         _expose(self.registry, self._permit)
 
-    def parts(self, listening: socket.socket | None) -> tuple[Part, ...]:
-        """In the order of their start. Without a socket nothing is served."""
-        http = () if listening is None else (Part("http", partial(self._serve, listening)),)
+    def parts(self, ports: Ports | None) -> tuple[Part, ...]:
+        """In the order of their start. Without ports nothing is served, but for what is brought to `front`."""
+        http = () if ports is None else (Part("http", partial(self._serve, ports.http)),)
         return (
             *http,
             Part("nodes", self._follow_nodes),
+            *self._load_data(None if ports is None else ports.load_data),
             Part("dry run", self._look_only, self._stopping.set)
             if self._dry_run
             else Part("election", self._stand, self._stop_standing),
         )
+
+    def _load_data(self, listening: socket.socket | None) -> tuple[Part, ...]:
+        if self.front is None:
+            return ()
+        return (Part("load data", partial(self.front.run, listening), self.front.stop),)
 
     async def _serve(self, listening: socket.socket) -> None:
         routes = [web.get("/api/v1/state", self._tell_state)]
@@ -223,7 +279,18 @@ class Reconciler:
         self._waiting_for = reason
 
     def _candidacy(self) -> Candidacy:
-        return Candidacy(self._place.namespace, self._settings.leader_election.lease_name, self._place.identity)
+        place, url = self._place, self._place.load_data_url
+        told = {vocabulary.LOAD_DATA_URL_ANNOTATION: url} if url else {}
+        return Candidacy(place.namespace, self._settings.leader_election.lease_name, place.identity, told)
+
+    def _build_front(self, connect: Callable[[], aiohttp.BaseConnector]) -> front.Service | None:
+        """None where the worker scaler is off, and in a dry run, which has nothing to promise."""
+        desk, place = self._controllers.scaler, self._place
+        if desk is None or self._dry_run:
+            return None
+        leadership = OnLease(self._elector, place.identity, place.load_data_url)
+        around = front.Surroundings(desk, leadership, self._elector.look, connect, self.registry)
+        return front.Service(self._settings.worker_scaler, around)
 
     def _timing(self) -> Timing:
         rules = self._settings.leader_election

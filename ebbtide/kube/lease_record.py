@@ -11,6 +11,8 @@ from typing import Any
 
 from ebbtide.model import format_micro_time, parse_time
 
+# Annotations under it are what holders tell of themselves.
+_OURS = "ebbtide/"
 # What a holder that goes leaves behind (client-go: the smallest duration that the API accepts).
 _RELEASED_SECONDS = 1
 
@@ -66,13 +68,14 @@ class Claim:
     def held(self, before: Record, now: float) -> Record:
         """The record of holding from `now` on: a renewal when it was held already, otherwise an acquisition."""
         renewal = before.holder == self.identity
+        found = before.annotations if renewal else _others(before.annotations)
         return Record(
             holder=self.identity,
             duration=self.duration,
             acquired=before.acquired if renewal else now,
             renewed=now,
             transitions=before.transitions + (0 if renewal else 1),
-            metadata={**before.metadata, "annotations": {**before.annotations, **self.annotations}},
+            metadata={**before.metadata, "annotations": {**found, **self.annotations}},
         )
 
     def released(self, before: Record, now: float) -> Record:
@@ -96,6 +99,11 @@ def body(record: Record) -> dict[str, Any]:
             "leaseTransitions": record.transitions,
         },
     }
+
+
+def _others(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Without what a holder before, which may be gone without a word, has told of itself."""
+    return {key: value for key, value in annotations.items() if not key.startswith(_OURS)}
 
 
 def _written(epoch: float | None) -> str | None:

@@ -99,6 +99,10 @@ class Elector:
         """The Lease as it was last seen, None before that or while it does not exist."""
         return self._lock.seen
 
+    def remaining(self) -> float:
+        """Seconds for which the Lease as it was last seen still holds, by this process's clock; 0 or less: no more."""
+        return self._lock.left()
+
     def answered_for(self) -> float:
         """Seconds since an attempt last went through, won or not; infinite before the first one did."""
         return self._loop_time() - self._answered
@@ -139,6 +143,10 @@ class Elector:
         self._stop.set()
         self._drained = self._loop_time() + self._timing.drain
         self._limit()
+
+    async def look(self) -> None:
+        """Reads the Lease without standing for it: for who has stopped, and asks who comes next. Raises KubeError."""
+        await self._lock.look()
 
     async def _campaign(self) -> None:
         """Tries until the lease is held or `stop` was called."""

@@ -69,7 +69,7 @@ class LeaseLock:
         if self.seen is not None and self.own:
             with suppress(Conflict, NotFound):
                 return await self._hold(self.seen)
-        await self._read()
+        await self.look()
         if self.seen is None:
             return await self._create()
         if self.taken and self.left() > 0:
@@ -78,13 +78,21 @@ class LeaseLock:
             return await self._hold(self.seen)
         return False
 
+    async def look(self) -> None:
+        """Reads the Lease. Raises KubeError."""
+        name, namespace = self._candidacy.lease, self._candidacy.namespace
+        try:
+            self._see(await self._client.get(LEASES, name, namespace=namespace, lane=Lane.URGENT))
+        except NotFound:
+            self.seen = None
+
     async def let_go(self) -> None:
         """Lets the next candidate in at once, where this one holds the Lease. Raises KubeError."""
         try:
             await self._release()
         except Conflict:
             # A renewal that was cut off by the end of the work may have arrived all the same.
-            await self._read()
+            await self.look()
             await self._release()
 
     async def _release(self) -> None:
@@ -108,13 +116,6 @@ class LeaseLock:
             )
             raise NotFound(error.what, error.code, error.reason, words) from error
         return True
-
-    async def _read(self) -> None:
-        name, namespace = self._candidacy.lease, self._candidacy.namespace
-        try:
-            self._see(await self._client.get(LEASES, name, namespace=namespace, lane=Lane.URGENT))
-        except NotFound:
-            self.seen = None
 
     async def _replace(self, record: Record) -> None:
         name, namespace = self._candidacy.lease, self._candidacy.namespace

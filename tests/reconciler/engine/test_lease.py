@@ -146,6 +146,50 @@ def test_other_peoples_labels_stay_and_own_annotations_are_there_while_leading_o
     play(story)
 
 
+def test_what_a_holder_told_of_itself_goes_with_it_even_when_it_went_without_a_word() -> None:
+    async def story(server: LeaseServer) -> None:
+        a, b = Replica(server, "a", annotations={"ebbtide/leader-url": "http://a"}), Replica(server, "b")
+        async with running(a):
+            await until(lambda: a.leads)
+            server.lease["metadata"]["annotations"]["note"] = "keep"
+        async with running(b):
+            await until(lambda: b.leads)
+            assert server.lease["metadata"]["annotations"] == {"note": "keep"}
+
+    play(story)
+
+
+def test_who_does_not_lead_knows_for_how_long_the_lease_still_holds() -> None:
+    async def story(server: LeaseServer) -> None:
+        a, b = Replica(server, "a"), Replica(server, "b")
+        async with running(a):
+            await until(lambda: a.leads)
+            async with running(b):
+                await asyncio.sleep(60)
+                assert 10 < b.elector.remaining() <= 15
+                server.faults["b"] = 500
+                await asyncio.sleep(20)
+                assert b.elector.remaining() <= 0
+
+    play(story)
+
+
+def test_who_has_stopped_can_still_see_who_comes_next() -> None:
+    async def story(server: LeaseServer) -> None:
+        a, b = Replica(server, "a"), Replica(server, "b")
+        async with running(a) as (task,):
+            await until(lambda: a.leads)
+            a.elector.stop()
+            await task
+            async with running(b):
+                await until(lambda: b.leads)
+                await a.elector.look()
+                assert a.elector.observed is not None
+                assert a.elector.observed.holder == "b"
+
+    play(story)
+
+
 def test_a_restarted_process_of_the_same_name_takes_its_own_lease_back_at_once() -> None:
     async def story(server: LeaseServer) -> None:
         a, again = Replica(server, "a"), Replica(server, "a")
