@@ -52,8 +52,7 @@ class Invariants:
         if request.matches("POST", EVICTION_PATH):
             self._check_eviction(request)
         elif request.matches("PATCH", NODE_PATH):
-            if not isinstance(request.document, list):
-                self._say(f"{request.node} is written with something else than a JSON patch")
+            self._check_node_write(request)
         elif request.matches("DELETE", POD_PATH):
             self._check_deletion(request)
         elif not request.matches("POST", EVENT_PATH):
@@ -75,6 +74,14 @@ class Invariants:
         deadline = self._stage.settings.leader_election.renew_deadline
         if request.time >= self._renewed.get(request.who, float("-inf")) + deadline:
             self._say(f"{request.who} writes to {request.path} after its renew deadline")
+
+    def _check_node_write(self, request: Request) -> None:
+        """Decision 4: a write of a node is valid only for what was seen of it."""
+        operations = request.document
+        if not isinstance(operations, list):
+            self._say(f"{request.node} is written with something else than a JSON patch")
+        elif not any(_ties_to_what_was_seen(operation) for operation in operations):
+            self._say(f"{request.node} is written whatever it is by now: {operations}")
 
     def _check_deletion(self, request: Request) -> None:
         """Only a pod that waits for a node, and that somebody makes anew, may be deleted."""
@@ -152,6 +159,13 @@ class Invariants:
 
     def _say(self, what: str) -> None:
         self.broken.append(f"{self._stage.time:.3f}: {what}")
+
+
+def _ties_to_what_was_seen(operation: Object) -> bool:
+    """Whether the server refuses a patch with this line when the node's taints are not those that were seen."""
+    if (operation["op"], operation["path"]) == ("replace", "/metadata/resourceVersion"):
+        return bool(operation["value"])
+    return (operation["op"], operation["path"]) == ("test", "/spec/taints")
 
 
 def _without_marks(node: Object) -> Object:
