@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from sys import intern
-from typing import Any
+from typing import Any, NamedTuple
 
 from ebbtide import vocabulary
 
@@ -31,8 +31,7 @@ class Taint:
     time_added: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Toleration:
+class Toleration(NamedTuple):
     """One entry of `spec.tolerations`; an absent operator is `Equal`, an empty key with `Exists` is any key."""
 
     key: str

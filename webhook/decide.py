@@ -7,7 +7,7 @@ which the re-admission of waiting pods shares.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from ebbtide import vocabulary
 from ebbtide.exclusion.affinity import node_choice
@@ -55,8 +55,7 @@ class Rules:
     exclusion: ExclusionRules = field(default_factory=ExclusionRules)
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """The answer: what is added (`pin`, `exclusion`), or why the object is left as it is (`skipped`).
 
     `skipped` can stand beside a pin: no zone is excluded then. `carried` are the zones that an earlier call excluded;

@@ -5,9 +5,8 @@ that changed with it would roll a stateful workload.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ebbtide import vocabulary
 from ebbtide.exclusion.affinity import NodeChoice
@@ -23,8 +22,7 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
+class Pin(NamedTuple):
     """What is to be added. `group` is "" when no single one is known; `selects` and `tolerates` concern that group.
 
     `spreads` asks for a soft spread over zones, `keeps_apart` for a soft anti-affinity between hosts.

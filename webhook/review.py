@@ -1,15 +1,16 @@
 """AdmissionReview in, AdmissionReview out; between the two a frozen request with the raw objects in it.
 
-The protocol is that of `admission.k8s.io/v1`; `v1beta1` differs in nothing that is used here. Objects stay as the JSON
-parser made them: nothing below knows a typed pod, so a field of a newer cluster cannot get lost.
+The protocol is that of `admission.k8s.io/v1`; `v1beta1` differs in nothing that is used here. Of a review only what
+somebody looks at becomes Python objects (`_SEEN`), and that is raw JSON: nothing knows a typed pod, and since a patch
+never writes anything back, a field of a newer cluster cannot get lost. The rest is only checked for being JSON.
 """
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypedDict
 
+import msgspec
 import orjson
 
 Raw = Mapping[str, Any]
@@ -18,6 +19,55 @@ Operations = Sequence[Mapping[str, Any]]
 GROUP: Final = "admission.k8s.io"
 VERSIONS: Final = frozenset({f"{GROUP}/v1", f"{GROUP}/v1beta1"})
 KIND: Final = "AdmissionReview"
+
+
+# Whatever is no object: it is for the code that looks at it to say what is wrong with it.
+_Odd = str | int | float | bool | list[Any] | None
+
+
+class _Spec(TypedDict, total=False):
+    affinity: Any
+    nodeName: Any
+    nodeSelector: Any
+    template: Any
+    tolerations: Any
+    topologySpreadConstraints: Any
+    volumes: Any
+
+
+class _Metadata(TypedDict, total=False):
+    annotations: Any
+    generateName: Any
+    labels: Any
+    name: Any
+    namespace: Any
+    ownerReferences: Any
+
+
+class _Object(TypedDict, total=False):
+    metadata: _Metadata | _Odd
+    spec: _Spec | _Odd
+
+
+class _Request(TypedDict, total=False):
+    dryRun: Any
+    kind: Any
+    name: Any
+    namespace: Any
+    object: _Object | _Odd
+    oldObject: _Object | _Odd
+    operation: Any
+    subResource: Any
+    uid: Any
+
+
+class _Review(TypedDict, total=False):
+    apiVersion: Any
+    kind: Any
+    request: _Request | _Odd
+
+
+_SEEN: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(_Review)
 
 
 class NotAReviewError(ValueError):
@@ -46,8 +96,7 @@ _KINDS: Final = {("", "v1", "Pod"): Kind.POD, ("apps", "v1", "StatefulSet"): Kin
 _OPERATIONS: Final = {operation.name: operation for operation in Operation if operation is not Operation.OTHER}
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One admission request.
 
     `version` is the review's apiVersion. `object` and `old_object` are None where the API server sends null. `name` is
@@ -79,10 +128,10 @@ class Request:
 def read(body: bytes | bytearray) -> Request:
     """The request in the body of a call. Raises NotAReviewError."""
     try:
-        review = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        raise NotAReviewError("the body is not JSON") from None
-    if not isinstance(review, dict) or review.get("kind") != KIND or not _is(review.get("apiVersion"), VERSIONS):
+        review = _SEEN.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        raise NotAReviewError("the body is not JSON, or no object") from None
+    if review.get("kind") != KIND or not _is(review.get("apiVersion"), VERSIONS):
         raise NotAReviewError(f"the body is no {KIND} of {GROUP}/v1 or v1beta1")
     request = review.get("request")
     if not isinstance(request, dict):
@@ -104,8 +153,7 @@ def read(body: bytes | bytearray) -> Request:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What the API server is told. It is always let through; `audit` are annotations of its audit event."""
 
     operations: Operations = ()

@@ -5,8 +5,7 @@ not. A term without expressions and fields fits no node and so takes no part.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from ebbtide.exclusion.fields import mapping, sequence, text
 from ebbtide.model import CellLabels
@@ -14,8 +13,7 @@ from ebbtide.model import CellLabels
 Raw = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     """One term that fits some node: the groups and zones that it is limited to (None: all), and what it excludes.
 
     `never` holds, for each NotIn expression on a zone label, that label and its values.
@@ -32,8 +30,7 @@ class Term:
         return any(label == key and zone in zones for key, zones in self.never)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeChoice:
+class NodeChoice(NamedTuple):
     """The nodes that a pod may stand on by its own word.
 
     `group` and `zones` are those of `nodeSelector` ("" and None without); `terms` are those of the required affinity
@@ -66,8 +63,13 @@ class NodeChoice:
         return any(values == zones for term in self.terms for _, values in term.never)
 
 
+_ANYWHERE: Final = NodeChoice("", None, (), fits_none=False)
+
+
 def node_choice(spec: Raw, labels: CellLabels) -> NodeChoice:
     """Reads `spec` of a raw pod. Raises TypeError for a field of a wrong type."""
+    if spec.get("nodeSelector") is None and spec.get("affinity") is None:
+        return _ANYWHERE
     selector = mapping(spec, "nodeSelector")
     affinity = mapping(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     listed = sequence(affinity, "nodeSelectorTerms")

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from typing import NamedTuple
 
 from ebbtide import vocabulary
 from ebbtide.exclusion.pod import PodTraits
@@ -42,16 +43,14 @@ class Concern(StrEnum):
     TOLERATION = "toleration"
 
 
-@dataclass(frozen=True, slots=True)
-class Caution:
+class Caution(NamedTuple):
     """A warning for whoever created the pod, at most `LONGEST_WARNING` characters."""
 
     concern: Concern
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Exclusion:
+class Exclusion(NamedTuple):
     """The answer: zones in order, and the labels under which nodes of those zones carry them.
 
     Nodes that use different labels for the zone need an expression for each: `NotIn` lets a node pass that lacks the
@@ -77,8 +76,7 @@ class Rules:
     shared_group: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Around:
+class Around(NamedTuple):
     """What decides about one pod besides itself: is its namespace guarded, and in which zones lies each volume.
 
     Without awareness of volumes `volumes` is empty.

@@ -10,18 +10,14 @@ from typing import Any
 Raw = Mapping[str, Any]
 
 
-def mapping(raw: Raw, *path: str) -> Raw:
-    """The object at that path. Raises TypeError for anything else than an object, or nothing."""
-    found: Raw = raw
-    for name in path:
-        value = found.get(name)
-        if type(value) is dict:
-            found = value
-        elif value is None:
-            return {}
-        else:
-            raise TypeError(f"{'.'.join(path[: path.index(name) + 1])} is no object but {type(value).__name__}")
-    return found
+def mapping(raw: Raw, name: str, *below: str) -> Raw:
+    """The object of that name, or further down. Raises TypeError for anything else than an object, or nothing."""
+    value = raw.get(name)
+    if type(value) is dict:
+        return mapping(value, *below) if below else value
+    if value is None:
+        return {}
+    raise TypeError(f"{name} is no object but {type(value).__name__}")
 
 
 def sequence(raw: Raw, name: str) -> Sequence[Raw]:
@@ -29,7 +25,7 @@ def sequence(raw: Raw, name: str) -> Sequence[Raw]:
     value = raw.get(name)
     if value is None:
         return ()
-    if not isinstance(value, list):
+    if type(value) is not list:
         raise TypeError(f"{name} is no list but {type(value).__name__}")
     for entry in value:
         if type(entry) is not dict:
@@ -40,8 +36,8 @@ def sequence(raw: Raw, name: str) -> Sequence[Raw]:
 def text(raw: Raw, name: str) -> str:
     """The string of that name, "" for nothing. Raises TypeError for anything else."""
     value = raw.get(name)
+    if type(value) is str:
+        return value
     if value is None:
         return ""
-    if not isinstance(value, str):
-        raise TypeError(f"{name} is no string but {type(value).__name__}")
-    return value
+    raise TypeError(f"{name} is no string but {type(value).__name__}")

@@ -5,9 +5,8 @@ re-admission, which keeps the result for every pod that waits.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from sys import intern
-from typing import Any
+from typing import Any, NamedTuple
 
 from ebbtide import vocabulary
 from ebbtide.exclusion.affinity import NodeChoice, node_choice
@@ -17,8 +16,7 @@ from ebbtide.model import CellLabels, Owner, Toleration, read_owner, read_tolera
 Raw = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class PodTraits:
+class PodTraits(NamedTuple):
     """A pod as far as zones are concerned.
 
     `pool` is the value of its pool label, None without; `guard` that of its guard label, "" without. `pinned_group` is
