@@ -70,6 +70,11 @@ WORKER_LABEL: Final = "ebbtide/worker"
 TASK_SEEN_ANNOTATION: Final = "ebbtide/task-seen"
 # Operator's brake on the shared pool's StatefulSet: nothing is scaled while it is there.
 PAUSED_ANNOTATION: Final = "ebbtide/paused"
+# On the same set, a fingerprint of what was asked for when it was made or changed: what the server and admission have
+# added since is no difference.
+POOL_SPEC_ANNOTATION: Final = "ebbtide/pool-spec"
+# On the same set: the last process that made sure that no write of an earlier one is still under way.
+FENCED_BY_ANNOTATION: Final = "ebbtide/fenced-by"
 # On the Lease: where the leader answers load-data requests, for the replicas that do not lead.
 LOAD_DATA_URL_ANNOTATION: Final = "ebbtide/load-data-url"
 # The Cluster Autoscaler removes no node with a pod that says so; a worker's volumes and tasks would go with it.

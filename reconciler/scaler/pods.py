@@ -54,7 +54,11 @@ class WorkerPod:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSet:
-    """A StatefulSet. `annotations` are those under `ebbtide/`; `pool` is our label on the set itself, "" without."""
+    """A StatefulSet. `annotations` are those under `ebbtide/`; `pool` is our label on the set itself, "" without.
+
+    `revision` is the one that new pods are made of, "" until its controller has said so; `when_scaled` what becomes of
+    the claims of ordinals that are scaled away, "" where the server does not know the field.
+    """
 
     namespace: str
     name: str
@@ -67,6 +71,8 @@ class WorkerSet:
     annotations: Mapping[str, str]
     deleting: bool
     service: str
+    revision: str = ""
+    when_scaled: str = ""
 
     @property
     def key(self) -> str:
@@ -138,6 +144,8 @@ def worker_set(raw: Raw) -> WorkerSet:
         annotations=_ours(mapping(metadata, "annotations")),
         deleting=metadata.get("deletionTimestamp") is not None,
         service=str(spec.get("serviceName") or ""),
+        revision=str(mapping(raw, "status").get("updateRevision") or ""),
+        when_scaled=str(mapping(spec, "persistentVolumeClaimRetentionPolicy").get("whenScaled") or ""),
     )
 
 
