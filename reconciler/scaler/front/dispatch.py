@@ -87,9 +87,6 @@ class Dispatch:
                 assert_never(asked)
 
     async def _init(self, asked: Init, arrival: Arrival) -> Answer:
-        unknown = self._desk.unknown()
-        if unknown and self._desk.find(arrival.task, arrival.cluster) is None:
-            return answers.later(unknown)
         wait = asyncio.timeout(self._patience)
         try:
             async with wait:
@@ -109,11 +106,15 @@ class Dispatch:
         place = self._desk.find(asked.task, asked.cluster)
         if place is not None:
             return self._to(place)
-        unknown = self._desk.unknown()
+        return self._missing(asked)
+
+    def _missing(self, asked: Existence | Delete) -> Answer:
+        """Before all that was placed is known, a task that is not is no unknown one."""
+        unknown = self._desk.unknown(asked.cluster)
         return answers.later(unknown) if unknown else answers.not_found(f"task {asked.task} is unknown")
 
     def _list(self, cluster: int) -> Answer:
-        unknown = self._desk.unknown()
+        unknown = self._desk.unknown(cluster)
         if unknown:
             return answers.later(unknown)
         states = [_state(record) for record in self._desk.records(cluster)]
@@ -131,17 +132,20 @@ class Dispatch:
             return answers.later("workers have not answered in time")
 
     async def _cancel(self, asked: Delete | BulkDelete) -> Answer:
-        unknown = self._desk.unknown()
         if isinstance(asked, BulkDelete):
-            if unknown:
-                return answers.later(unknown)
-            count = await self._desk.cancel_all(str(asked.prefix), asked.cluster)
-            log.info("tasks cancelled", prefix=str(asked.prefix), cluster=asked.cluster, tasks=count)
-            return answers.DONE
-        if await self._desk.cancel(asked.task, asked.cluster):
-            log.info("task cancelled", task=str(asked.task), cluster=asked.cluster)
-            return answers.DONE
-        return answers.later(unknown) if unknown else answers.not_found(f"task {asked.task} is unknown")
+            return await self._cancel_all(asked)
+        if not await self._desk.cancel(asked.task, asked.cluster):
+            return self._missing(asked)
+        log.info("task cancelled", task=str(asked.task), cluster=asked.cluster)
+        return answers.DONE
+
+    async def _cancel_all(self, asked: BulkDelete) -> Answer:
+        unknown = self._desk.unknown(asked.cluster)
+        if unknown:
+            return answers.later(unknown)
+        count = await self._desk.cancel_all(str(asked.prefix), asked.cluster)
+        log.info("tasks cancelled", prefix=str(asked.prefix), cluster=asked.cluster, tasks=count)
+        return answers.DONE
 
     async def _beside(self, work: Coroutine[None, None, Answer]) -> Answer:
         assert self._deletes is not None, "deletes are only taken while running"

@@ -14,7 +14,7 @@ from yarl import URL
 from ebbtide.config.scaler import WorkerScaler
 from ebbtide.service.server import bind
 from reconciler.scaler.front.wiring import Service, Surroundings
-from reconciler.scaler.pool import Arrival, Phase, Place, Target, TaskRecord
+from reconciler.scaler.pool import Arrival, Phase, Place, Target, TaskRecord, Unavailable
 from reconciler.scaler.task import TaskId, TaskPrefix
 from tests.doubles.client import Heard
 
@@ -42,7 +42,7 @@ class ScriptedDesk:
         self.cancelled: list[str] = []
         self.waiting = 0
 
-    def unknown(self) -> str:
+    def unknown(self, cluster: int = 0) -> str:
         return self.missing
 
     def find(self, task: TaskId, cluster: int) -> Place | None:
@@ -63,6 +63,8 @@ class ScriptedDesk:
             self.waiting -= 1
         if self.trouble is not None:
             raise self.trouble
+        if self.missing:
+            raise Unavailable(self.missing)
         found = self.places.get(arrival.task)
         return found or self.places.setdefault(
             arrival.task, Place(arrival.task, arrival.cluster, Target.DEDICATED, self.placing)
@@ -114,8 +116,10 @@ class ScriptedLeadership:
             self.elsewhere = self.successors.pop(0)
 
 
-def known(task: TaskId = KNOWN, address: str = WORKER, **changes: object) -> Place:
-    return Place(task, CLUSTER, Target.DEDICATED, address, **changes)  # type: ignore[arg-type] # a test's own words
+def known(
+    task: TaskId = KNOWN, address: str = WORKER, *, cluster: int = CLUSTER, ready: bool = True, reason: str = ""
+) -> Place:
+    return Place(task, cluster, Target.DEDICATED, address, ready, reason)
 
 
 class Stage:
