@@ -41,6 +41,10 @@ class Shared:
     def volumes(self) -> Store[VolumeFacts]:
         return self._watched(PERSISTENT_VOLUMES, volume_facts)
 
+    def run_beside(self, *parts: Beside) -> None:
+        """Has something run for as long as controllers do: what several of them need, and none of them owns."""
+        self._watches.extend(parts)
+
     @property
     def parts(self) -> tuple[Beside, ...]:
         """What has to run while controllers do. To be asked for once all of them are built."""

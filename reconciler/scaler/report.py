@@ -1,0 +1,108 @@
+"""What the desk decides and what workers do not say → metrics and log lines. Labels are closed lists, never a task."""
+
+from collections import Counter as Count
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import Final
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from ebbtide import vocabulary
+from reconciler.scaler.pods import WorkerPod
+from reconciler.scaler.pool import Arrival, Phase, Place, Target, TaskRecord
+
+log = structlog.stdlib.get_logger(__name__)
+
+_POOLS: Final = {vocabulary.POOL_DEDICATED: Target.DEDICATED, vocabulary.POOL_SHARED: Target.SHARED}
+
+
+class Result(StrEnum):
+    """Label values of `worker_scaler_placements_total`: what became of one decision, however many asked for it."""
+
+    PLACED = "placed"
+    REFUSED = "refused"
+    UNAVAILABLE = "unavailable"
+    TOO_LARGE = "too-large"
+
+
+def pool_of(pod: WorkerPod) -> Target:
+    """The kind of place that a pod is; one without our label is a pod of the template itself."""
+    return _POOLS.get(pod.pool, Target.LOCAL)
+
+
+class PlacementReport:
+    """Tells of decisions."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._placements = Counter(
+            "worker_scaler_placements",
+            "Decisions about tasks, one however many requests waited for it.",
+            ["target", "result"],
+            registry=registry,
+        )
+
+    def placed(self, arrival: Arrival, place: Place, reason: str) -> None:
+        self._placements.labels(place.target, Result.PLACED).inc()
+        log.info(
+            "task placed",
+            task=str(arrival.task),
+            size=arrival.size,
+            target=str(place.target),
+            address=place.address,
+            reason=reason,
+        )
+
+    def failed(self, arrival: Arrival, target: Target, result: Result, reason: str) -> None:
+        self._placements.labels(target, result).inc()
+        log.info(
+            "task not placed",
+            task=str(arrival.task),
+            size=arrival.size,
+            target=str(target),
+            result=str(result),
+            reason=reason,
+        )
+
+    def would_place(self, arrival: Arrival, target: Target, reason: str) -> None:
+        """In a dry run."""
+        log.info("would place task", task=str(arrival.task), size=arrival.size, target=str(target), reason=reason)
+
+
+class StatusReport:
+    """Tells of workers that do not answer: counted each time, logged when it begins."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._failures = Counter(
+            "worker_scaler_status_failures",
+            "Questions for their tasks that workers have not answered, or not in a way that can be read.",
+            ["pool"],
+            registry=registry,
+        )
+
+    def unknown(self, pod: WorkerPod, reason: str, *, again: bool) -> None:
+        self._failures.labels(pool_of(pod)).inc()
+        tell = log.debug if again else log.info
+        tell("tasks of a worker are unknown", pod=pod.key, reason=reason)
+
+
+class TaskFigures(Collector):
+    """`worker_scaler_tasks`: counted when somebody asks. Nothing is told while this process does not lead."""
+
+    def __init__(self, registry: CollectorRegistry, records: Callable[[], Iterable[TaskRecord] | None]) -> None:
+        self._records = records
+        registry.register(self)
+
+    def collect(self) -> Iterable[Metric]:
+        gauge = GaugeMetricFamily(
+            "worker_scaler_tasks", "Tasks that have a place or wait for one.", labels=["pool", "state"]
+        )
+        records = self._records()
+        if records is not None:
+            count = Count((record.target, record.phase) for record in records)
+            for target in Target:
+                for phase in Phase:
+                    gauge.add_metric([target, phase], count[target, phase])
+        return (gauge,)
