@@ -46,7 +46,7 @@ from ebbtide.service.program import execute, exit_code
 from ebbtide.service.server import application, bind, serving
 from ebbtide.service.supervisor import Part, Supervisor
 from reconciler import controllers, state
-from reconciler.engine.context import Context
+from reconciler.engine.context import Connect, Context, sockets
 from reconciler.engine.leading import Leading
 from reconciler.engine.lease import Elector, Term, Timing
 from reconciler.engine.lease_lock import Candidacy
@@ -186,6 +186,7 @@ class Reconciler:
         self._clock = clock
         self._place = place
         self._dry_run = dry_run
+        self._connect = connect
         self._waiting_for = "the cluster has not been asked yet"
         labels = CellLabels(settings.node_rebalance.node_group_label, settings.node_rebalance.zone_label)
         self._nodes: Store[NodeFacts] = Store(lambda raw: node_facts(raw, labels), shapes.Node)
@@ -308,6 +309,7 @@ class Reconciler:
             namespace=self._place.namespace,
             identity=self._place.identity,
             dry_run=self._dry_run,
+            connect=self._connect,
         )
 
     def _watch_health(self) -> None:

@@ -1,8 +1,10 @@
 """What every controller is built from, and what it must offer in return."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+import aiohttp
 from prometheus_client import CollectorRegistry
 
 from ebbtide.clock import Clock
@@ -14,6 +16,14 @@ from ebbtide.service.connection import StoreAges
 from reconciler.engine.shared import Shared
 
 
+Connect = Callable[[], aiohttp.BaseConnector]
+
+
+def sockets() -> aiohttp.BaseConnector:
+    """Real connections, each for one request: a thousand kept open for one question every few seconds cost more."""
+    return aiohttp.TCPConnector(limit=0, force_close=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """Handed to `controllers.build` once per process.
@@ -21,7 +31,8 @@ class Context:
     `client` refuses to write (NotLeading) whenever this process does not lead, and always in a dry run. `nodes` is
     kept up to date by the program, leading or not, and complete before any controller runs; what is `shared` is run
     while this process leads. `ages` is told of every further watch. `namespace` is where the product lives, `identity`
-    this process's name in the election.
+    this process's name in the election. `connect` makes the way to everything but the API server: workers, and other
+    replicas.
     """
 
     settings: Settings
@@ -34,6 +45,7 @@ class Context:
     namespace: str
     identity: str
     dry_run: bool
+    connect: Connect = sockets
 
 
 class Runnable(Protocol):

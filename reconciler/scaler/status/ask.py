@@ -4,19 +4,18 @@ Workers are asked by their pod's address and not by name: a name may lead to the
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
 import aiohttp
 
 from ebbtide.config.scaler import WorkerScaler
+from reconciler.engine.context import Connect
 from reconciler.scaler.address import Addresses
 from reconciler.scaler.pods import WorkerPod
 from reconciler.scaler.status.book import Listed, StatusUnknown
 from reconciler.scaler.task import TaskId, TaskState, read_states
-
-Connect = Callable[[], aiohttp.BaseConnector]
 
 # Tens of thousands of entries, more than a worker keeps even when it never collects what has ended.
 LARGEST_LIST: Final = 16 << 20
@@ -25,15 +24,10 @@ _LARGEST_WORDS: Final = 4096
 _OTHER_CLUSTER: Final = b"cluster id mismatch"
 
 
-def sockets() -> aiohttp.BaseConnector:
-    """Real connections, each for one request: a thousand kept open for one question every few seconds cost more."""
-    return aiohttp.TCPConnector(limit=0, force_close=True)
-
-
 class Workers:
     """The way to all workers. Works while `run` runs; before and after it every question is StatusUnknown."""
 
-    def __init__(self, settings: WorkerScaler, connect: Connect = sockets) -> None:
+    def __init__(self, settings: WorkerScaler, connect: Connect) -> None:
         self.name = "connections to workers"
         self._addresses = Addresses.of(settings)
         self._template = settings.template_sts_name
