@@ -6,6 +6,7 @@ client feels when a connection breaks. Nothing leaves the event loop, so that a 
 
 import asyncio
 import errno
+import socket
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -144,7 +145,7 @@ class Wire:
 
     def connector(self) -> aiohttp.BaseConnector:
         """A new pool of connections to the server."""
-        return _MemoryConnector(self)
+        return _MemoryConnector(lambda _host, _port: self)
 
     def connect(self, client: asyncio.Protocol) -> None:
         """Joins the protocol with a new one of the server. Raises ConnectionRefusedError."""
@@ -168,18 +169,57 @@ class Wire:
         self._open.pop(number, None)
 
 
+class Network:
+    """Many servers, each at a host and port; where none listens, connections are refused.
+
+    `resolve` gives the host that a name leads to, as a DNS would, and "" for a name that leads nowhere.
+    """
+
+    def __init__(self, resolve: Callable[[str], str] = str) -> None:
+        self._resolve = resolve
+        self._wires: dict[tuple[str, int], Wire] = {}
+
+    def listen(self, host: str, port: int, accept: Accept) -> Wire:
+        """A server from now on; another that was there before loses its place, and its connections."""
+        self.leave(host, port)
+        wire = self._wires[host, port] = Wire(accept)
+        return wire
+
+    def leave(self, host: str, port: int) -> None:
+        """Nobody listens there any more; open connections break."""
+        wire = self._wires.pop((host, port), None)
+        if wire is not None:
+            wire.refusing = True
+            wire.reset()
+
+    def connector(self) -> aiohttp.BaseConnector:
+        """A new pool of connections to everything there."""
+        return _MemoryConnector(self.find)
+
+    def find(self, host: str, port: int) -> Wire:
+        """Raises OSError as sockets do: gaierror for a name that leads nowhere, ConnectionRefusedError."""
+        address = self._resolve(host)
+        if not address:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        wire = self._wires.get((address, port))
+        if wire is None:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+        return wire
+
+
 class _MemoryConnector(aiohttp.BaseConnector):
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, find: Callable[[str, int], Wire]) -> None:
         super().__init__(limit=0, keepalive_timeout=FOR_EVER)
-        self._wire = wire
+        self._find = find
 
     async def _create_connection(
         self, req: ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
     ) -> ResponseHandler:
         del traces, timeout
         protocol = self._factory()
+        key = req.connection_key
         try:
-            self._wire.connect(protocol)
+            self._find(key.host or "", key.port or 0).connect(protocol)
         except OSError as refused:
             raise aiohttp.ClientConnectorError(req.connection_key, refused) from refused
         return protocol
