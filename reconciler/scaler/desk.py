@@ -60,15 +60,12 @@ class _Flight:
 class TaskDesk:
     """The desk; see `pool.Desk`. Places tasks while `run` runs; `find` and `records` answer from memory at any time."""
 
-    def __init__(
-        self, rules: Rules, placements: Placements, discovery: Discovery, report: PlacementReport, *, dry_run: bool
-    ) -> None:
+    def __init__(self, rules: Rules, placements: Placements, discovery: Discovery, report: PlacementReport) -> None:
         self.name = "worker-desk"
         self._rules = rules
         self._placements = placements
         self._discovery = discovery
         self._report = report
-        self._dry_run = dry_run
         self._flights: dict[TaskId, _Flight] = {}
         self._group: asyncio.TaskGroup | None = None
         self._drained = asyncio.Event()
@@ -171,9 +168,6 @@ class TaskDesk:
             raise Unavailable("this replica does not lead", code="NotLeading")
         verdict = self._verdict(arrival, known)
         assert verdict.target is not None, "sizes above the limit were refused before"
-        if self._dry_run:
-            self._report.would_place(arrival, verdict.target, verdict.reason)
-            raise Unavailable(f"dry run: it would be placed {verdict.target}: {verdict.reason}", code="DryRun")
         flight = _Flight(arrival, verdict.target, asyncio.get_running_loop().create_future())
         self._flights[arrival.task] = flight
         flight.work = self._group.create_task(self._fly(flight), name=f"place {arrival.task}")
@@ -259,8 +253,6 @@ class TaskDesk:
     def _demand_leading(self) -> None:
         if self._group is None:
             raise Unavailable("this replica does not lead", code="NotLeading")
-        if self._dry_run:
-            raise Unavailable("dry run: nothing is cancelled", code="DryRun")
 
 
 def _stop(flight: _Flight) -> None:

@@ -66,10 +66,6 @@ class PlacementReport:
             reason=reason,
         )
 
-    def would_place(self, arrival: Arrival, target: Target, reason: str) -> None:
-        """In a dry run."""
-        log.info("would place task", task=str(arrival.task), size=arrival.size, target=str(target), reason=reason)
-
 
 class StatusReport:
     """Tells of workers that do not answer: counted each time, logged when it begins."""
