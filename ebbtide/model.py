@@ -76,7 +76,8 @@ class NodeFacts:
 
     `cell` is None while group or zone label is missing or empty. `zone_label` is the key that carried the zone.
     `ready_since` is the last transition of the Ready condition to True, None when it is not True.
-    `first_seen` is our annotation as it stands, unparsed.
+    `first_seen`, `rebalance_notice` and `interruption_notice` are our annotations as they stand, unparsed. `instance`
+    is the id of the EC2 instance, "" while the node does not say or is none.
     """
 
     name: str
@@ -92,6 +93,9 @@ class NodeFacts:
     ignored: bool
     first_seen: str | None
     has_annotations: bool
+    rebalance_notice: str | None = None
+    interruption_notice: str | None = None
+    instance: str = ""
 
     @property
     def key(self) -> str:
@@ -242,6 +246,9 @@ def node_facts(raw: Raw, labels: CellLabels) -> NodeFacts:
         ignored=annotations.get(vocabulary.BLOCK_ANNOTATION) == vocabulary.BLOCK_IGNORE,
         first_seen=annotations.get(vocabulary.FIRST_SEEN_ANNOTATION),
         has_annotations=bool(annotations),
+        rebalance_notice=annotations.get(vocabulary.REBALANCE_NOTICE_ANNOTATION),
+        interruption_notice=annotations.get(vocabulary.INTERRUPTION_NOTICE_ANNOTATION),
+        instance=_instance(spec.get("providerID")),
     )
 
 
@@ -334,6 +341,14 @@ def _cell(group: object, zone: object) -> Cell | None:
     if not group or not zone:
         return None
     return Cell(intern(str(group)), intern(str(zone)))
+
+
+def _instance(provider_id: object) -> str:
+    """`aws:///eu-central-1a/i-0abc` → `i-0abc` (cloud-provider-aws, `KubernetesInstanceID`); "" for anything else."""
+    if not isinstance(provider_id, str) or not provider_id.startswith("aws://"):
+        return ""
+    name = provider_id.rpartition("/")[2]
+    return name if name.startswith("i-") else ""
 
 
 def _taint(raw: Raw) -> Taint:

@@ -17,7 +17,13 @@ from ebbtide.model import Taint
 
 # A new word that the product puts on objects of others joins here; a new kind of object of its own joins in `decide`.
 _ANNOTATIONS: Final[Mapping[Resource, frozenset[str]]] = {
-    NODES: frozenset({vocabulary.FIRST_SEEN_ANNOTATION}),
+    NODES: frozenset(
+        {
+            vocabulary.FIRST_SEEN_ANNOTATION,
+            vocabulary.REBALANCE_NOTICE_ANNOTATION,
+            vocabulary.INTERRUPTION_NOTICE_ANNOTATION,
+        }
+    ),
     PODS: frozenset({vocabulary.BLOCKED_ZONES_ANNOTATION}),
 }
 _LABELS: Final[Mapping[Resource, frozenset[str]]] = {PODS: frozenset({vocabulary.BUSY_LABEL})}

@@ -44,6 +44,12 @@ COMMANDS: Final = (
         "ebbtide.cli.webhook",
     ),
     Command(
+        "agent",
+        "watch this node's instance metadata",
+        "Tells the cluster what AWS says about the Spot instance that it runs on, as a taint on its node.",
+        "ebbtide.cli.agent",
+    ),
+    Command(
         "status",
         "show every zone of every node group",
         "Shows zones, signals and whether blocks hold, from the leader or, without one, from the cluster itself.",

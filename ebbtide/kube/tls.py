@@ -7,6 +7,8 @@ from typing import Final
 
 import aiohttp
 
+from ebbtide.kube.trust import server_trust
+
 # kube-apiserver closes a connection that is idle for 90 s (apiserver/pkg/server/secure_serving.go): go first, or a
 # request meets a connection that is just being closed.
 _KEEP_IDLE_SECONDS: Final = 60.0
@@ -25,10 +27,7 @@ class Trust:
 
     def context(self) -> ssl.SSLContext:
         """A context from the files as they are now. Raises OSError (ssl.SSLError) for files that cannot be used."""
-        context = ssl.create_default_context(cafile=self.ca_file)
-        # Python 3.13 is stricter than every other client here: it refuses authorities without key identifiers, which
-        # many clusters have (Go, and so kubectl, accepts them).
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        context = server_trust(self.ca_file)
         if not self.verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

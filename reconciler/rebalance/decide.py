@@ -11,7 +11,7 @@ from ebbtide import vocabulary
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import Cell
 from reconciler.rebalance.plan import CellFacts, Eviction, GroupFacts, HeldBack, Plan, Wish, is_prevented, soonest
-from reconciler.rebalance.signal import Signal, signal_of
+from reconciler.rebalance.signal import Signal
 from reconciler.rebalance.steps import JUST_AFTER, eviction, node_writes
 
 
@@ -63,7 +63,7 @@ def evictions(
 
 def signals_of(facts: CellFacts, rules: NodeRebalance, now: float) -> tuple[Signal, ...]:
     """The cell's signals, oldest first."""
-    found = (signal_of(node, rules.rebalance_signal_taint_key, now) for node in facts.nodes)
+    found = (facts.signal_of(node, rules, now) for node in facts.nodes)
     return tuple(sorted((s for s in found if s is not None), key=lambda signal: (signal.since, signal.node.name)))
 
 
@@ -100,6 +100,8 @@ def _with_one_signal(facts: CellFacts, signal: Signal, rules: NodeRebalance, now
     limit = rules.max_rebalance_signal_time
     left = limit - signal.age(now)
     name = signal.node.name
+    if signal.certain:
+        return _Verdict(Wish.BLOCK, f"AWS takes the instance of node {name}", evicts=True)
     if left < 0:
         return _Verdict(Wish.BLOCK, f"the signal of node {name} is older than {limit:g} s", evicts=True)
     # A time in the future has age 0 until it is reached, and only then starts to age.

@@ -3,6 +3,7 @@
 The usual writer of the signal taint gives it neither a time nor a unique value, so the age comes from the first of
 these that exists: a ten-digit epoch as the taint's value (what `ebbtide agent` writes), the taint's `timeAdded`, our
 own annotation on the node, and otherwise this very moment, which then has to be written down as that annotation.
+Where the API server refuses that for good, the age is what the leader remembers.
 """
 
 import re
@@ -36,9 +37,18 @@ class Signal:
         """Seconds since the signal; a time in the future counts as zero."""
         return max(0.0, now - self.since)
 
+    @property
+    def certain(self) -> bool:
+        """Whether AWS has said that the instance is taken: then there is no false alarm to wait out."""
+        taken_at = parse_time(self.node.interruption_notice)
+        return taken_at is not None and taken_at >= self.node.created
 
-def signal_of(node: NodeFacts, taint_key: str, now: float) -> Signal | None:
-    """The signal that the node carries, None when it carries none or is being deleted."""
+
+def signal_of(node: NodeFacts, taint_key: str, now: float, seen_for: float = 0.0) -> Signal | None:
+    """The signal that the node carries, None when it carries none or is being deleted.
+
+    `seen_for` is for how many seconds this process has seen it; that counts where nothing on the node says its time.
+    """
     taint = node.taint(taint_key)
     if taint is None or node.deleting:
         return None
@@ -51,7 +61,7 @@ def signal_of(node: NodeFacts, taint_key: str, now: float) -> Signal | None:
     if remembered is not None:
         return Signal(node, remembered, Source.ANNOTATION)
     # With our clock behind the API server's, "now" may be before the node was there.
-    return Signal(node, max(now, node.created), Source.NOW)
+    return Signal(node, max(now - seen_for, node.created), Source.NOW)
 
 
 def first_seen(node: NodeFacts) -> float | None:

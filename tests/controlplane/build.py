@@ -52,6 +52,7 @@ KWOK_STAGES = (
 TOOLS: Mapping[str, str] = {
     "helm4": "helm.sh/helm/v4/cmd/helm",
     "helm3": "helm.sh/helm/v3/cmd/helm",
+    "ec2-metadata-mock": "github.com/aws/amazon-ec2-metadata-mock/cmd/ec2-metadata-mock",
 }
 
 VERSION = "v1.37.2"
