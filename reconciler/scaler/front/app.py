@@ -20,6 +20,7 @@ from reconciler.scaler.front.serving import Connection
 # An init has no body. Some clients send one all the same, and are answered rather than cut off.
 LARGEST_BODY: Final = 64 * 1024
 BODY_WITHIN: Final = 10.0
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _SERVER: Final = ("Server", "ebbtide")
 
 
@@ -101,6 +102,9 @@ async def _body_ends(request: web.BaseRequest) -> None:
     size = 0
     try:
         async with asyncio.timeout(BODY_WITHIN):
+            if request.headers.get("Expect", "").lower() == "100-continue":
+                await request.writer.write(_CONTINUE)
+                request.writer.output_size = 0
             while chunk := await request.content.readany():
                 size += len(chunk)
                 if size > LARGEST_BODY:

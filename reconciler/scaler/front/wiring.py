@@ -49,12 +49,12 @@ class Service:
     address at which nobody will be.
     """
 
-    def __init__(self, rules: WorkerScaler, around: Surroundings) -> None:
+    def __init__(self, rules: WorkerScaler, around: Surroundings, most_at_once: int = MOST_AT_ONCE) -> None:
         self._leadership, self._look = around.leadership, around.look
         forward = Forward(around.connect)
         self._dispatch = Dispatch(around.desk, around.leadership, forward, rules.start_timeout)
         report = Report(around.registry)
-        self._front = Front(self._dispatch, Rules(rules.cluster_id, rules.max_size), report, MOST_AT_ONCE)
+        self._front = Front(self._dispatch, Rules(rules.cluster_id, rules.max_size), report, most_at_once)
         self.connections = Connections(self._front)
         self._stopping = asyncio.Event()
 

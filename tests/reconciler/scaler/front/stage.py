@@ -1,11 +1,11 @@
 """A front that serves, with a desk and a leadership that do as a test says."""
 
 import asyncio
-import socket
+import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import aiohttp
 from prometheus_client import CollectorRegistry
@@ -13,16 +13,19 @@ from yarl import URL
 
 from ebbtide.config.scaler import WorkerScaler
 from ebbtide.service.server import bind
-from reconciler.scaler.front.wiring import Service, Surroundings
+from ebbtide.sim.wire import Wire
+from reconciler.scaler.front.wiring import MOST_AT_ONCE, Service, Surroundings
 from reconciler.scaler.pool import Arrival, Phase, Place, Target, TaskRecord, Unavailable
 from reconciler.scaler.task import TaskId, TaskPrefix
 from tests.doubles.client import Heard
 
 LOOPBACK = "127.0.0.1"
+IN_MEMORY = "http://front:19500"
 KNOWN = TaskId(1, 170, 139, 0)
 UNKNOWN = TaskId(1, 170, 139, 7)
 WORKER = "http://load-data-worker-1-170-139-0.tidb-serverless.svc.cluster.local:19500"
 CLUSTER = 7
+Body = bytes | AsyncIterator[bytes] | None
 
 
 class ScriptedDesk:
@@ -116,28 +119,40 @@ class ScriptedLeadership:
             self.elsewhere = self.successors.pop(0)
 
 
-def known(
-    task: TaskId = KNOWN, address: str = WORKER, *, cluster: int = CLUSTER, ready: bool = True, reason: str = ""
-) -> Place:
-    return Place(task, cluster, Target.DEDICATED, address, ready, reason)
-
-
 class Stage:
-    """One front on a port of loopback, and a client for it."""
+    """One front, and a client for it: on a port of loopback, or on a network in memory for simulated time.
 
-    def __init__(self, desk: ScriptedDesk, leadership: ScriptedLeadership, rules: WorkerScaler) -> None:
+    `elsewhere` is how it reaches other fronts.
+    """
+
+    def __init__(
+        self,
+        desk: ScriptedDesk,
+        leadership: ScriptedLeadership,
+        rules: WorkerScaler,
+        *,
+        in_memory: bool = False,
+        most_at_once: int = MOST_AT_ONCE,
+        elsewhere: Callable[[], aiohttp.BaseConnector] = aiohttp.TCPConnector,
+    ) -> None:
         self.desk = desk
         self.leadership = leadership
         self.registry = CollectorRegistry()
-        around = Surroundings(desk, leadership, leadership.look, aiohttp.TCPConnector, self.registry)
-        self.service = Service(rules, around)
-        self.listening: socket.socket = bind(LOOPBACK, 0)
-        self.port: int = self.listening.getsockname()[1]
-        self.url = f"http://{LOOPBACK}:{self.port}"
+        around = Surroundings(desk, leadership, leadership.look, elsewhere, self.registry)
+        self.service = Service(rules, around, most_at_once)
+        self.wire = Wire(self.service.connections)
+        self.listening = None if in_memory else bind(LOOPBACK, 0)
+        self.url = IN_MEMORY if self.listening is None else f"http://{LOOPBACK}:{self.port}"
         leadership.own = leadership.own or self.url
 
+    @property
+    def port(self) -> int:
+        assert self.listening is not None
+        return int(self.listening.getsockname()[1])
+
     async def __aenter__(self) -> Self:
-        self.session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        connector = self.wire.connector() if self.listening is None else aiohttp.TCPConnector(limit=0)
+        self.session = aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout())
         self.serving = asyncio.create_task(self.service.run(self.listening))
         return self
 
@@ -148,21 +163,57 @@ class Stage:
         if not self.serving.cancelled():
             self.serving.result()
 
-    async def ask(self, method: str, query: str, *, path: str = "/load_data", body: bytes | None = None) -> Heard:
+    async def ask(self, method: str, query: str, *, path: str = "/load_data", body: Body = None) -> Heard:
         """`query` is sent as it is."""
         url = URL(f"{self.url}{path}?{query}", encoded=True)
         async with self.session.request(method, url, data=body, allow_redirects=False) as answer:
             return Heard(answer.status, await answer.text(), answer.headers.copy())
 
+    def metric(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(name, labels)
+
 
 @asynccontextmanager
-async def front(
-    *places: Place, leads: bool = True, leader: str = "", rules: WorkerScaler | None = None
-) -> AsyncIterator[Stage]:
-    """A front whose desk knows these tasks."""
-    leadership = ScriptedLeadership(leading=leads, elsewhere=leader)
-    async with Stage(ScriptedDesk(*places), leadership, rules or WorkerScaler()) as stage:
+async def front(*places: Place, rules: WorkerScaler | None = None, **options: Any) -> AsyncIterator[Stage]:
+    """A front that leads and whose desk knows these tasks; see `Stage` for the options."""
+    async with Stage(ScriptedDesk(*places), ScriptedLeadership(), rules or WorkerScaler(), **options) as stage:
         yield stage
+
+
+class Raw(asyncio.Protocol):
+    """A client that sends what it likes. `received` is all that came."""
+
+    def __init__(self) -> None:
+        self.received = b""
+        self.closed = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+
+    @property
+    def statuses(self) -> list[int]:
+        """Of all answers so far."""
+        return [int(code) for code in re.findall(rb"HTTP/1\.[01] (\d+) ", self.received)]
+
+
+def raw(stage: Stage) -> Raw:
+    """A new connection in memory."""
+    client = Raw()
+    stage.wire.connect(client)
+    return client
+
+
+def known(
+    task: TaskId = KNOWN, address: str = WORKER, *, cluster: int = CLUSTER, ready: bool = True, reason: str = ""
+) -> Place:
+    return Place(task, cluster, Target.DEDICATED, address, ready, reason)
 
 
 def init(task: TaskId | str = KNOWN, cluster: int = CLUSTER, size: str = "1048576") -> str:
