@@ -14,7 +14,7 @@ from ebbtide import vocabulary
 from ebbtide.clock import Clock
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.kube.client import Client
-from ebbtide.kube.errors import Conflict, Invalid, KubeError, NotFound, NotLeading
+from ebbtide.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound, NotLeading
 from ebbtide.kube.limits import Lane
 from ebbtide.kube.patch import Operation, add, only_at, pointer, remove, remove_taints
 from ebbtide.kube.resources import NODES
@@ -43,6 +43,11 @@ class Outcome:
     def complete(self) -> bool:
         return not self.refused and not self.failed
 
+    def refused_for_good(self, plan: Plan) -> tuple[NodeWrite, ...]:
+        """Writes of the plan that the API server, or an admission policy behind it, will not have as they are."""
+        names = {name for name, error in self.failed if isinstance(error, Invalid | Forbidden)}
+        return tuple(write for write in plan.writes if write.node.name in names)
+
 
 def patch_of(write: NodeWrite, rules: NodeRebalance, now: float) -> list[Operation]:
     """The JSON patch of a write: the version it relies on first, then taint and annotation."""
@@ -64,7 +69,7 @@ def _annotation_operations(write: NodeWrite, now: float) -> list[Operation]:
     name = vocabulary.FIRST_SEEN_ANNOTATION
     path = pointer("metadata", "annotations", name)
     # With our clock behind the API server's, a time before the node's creation would be taken for an earlier node's.
-    time = format_time(max(now, write.node.created))
+    time = format_time(max(now if write.seen_at is None else write.seen_at, write.node.created))
     if write.first_seen is Change.SET and not write.node.has_annotations:
         return [add("/metadata/annotations", {name: time})]
     if write.first_seen is Change.SET:

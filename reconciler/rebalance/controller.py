@@ -173,6 +173,7 @@ class Rebalance:
         sets = [write.node for write in outcome.written if write.prevent is Change.SET]
         fights = [(node, fight) for node in sets if (fight := memory.restored(node.uid)) is not None]
         complete = outcome.complete and not memory.restrained(self._cells.nodes(plan.cell), monotonic)
+        memory.refused(outcome.refused_for_good(plan), monotonic)
         memory.acted(plan, self._cells.nodes(plan.cell), complete, self._rules, monotonic)
         facts = snapshot.cell(plan.cell, monotonic)
         verdict = judge(facts, plan, memory.streak(monotonic), self._rules, self._clock.now())

@@ -1,7 +1,8 @@
 """What only this process knows of a cell: since when things are as they are, and who fights over a taint.
 
 Lost at a restart, always in the safe direction: a hold-down counts anew (longer, never shorter), a cell is not taken
-for `cached`, and the first removal of a taint is not yet a fight. Instants are monotonic seconds.
+for `cached`, the first removal of a taint is not yet a fight, and a signal whose time stands nowhere on the cluster is
+young again. Instants are monotonic seconds.
 """
 
 from collections.abc import Iterable
@@ -9,13 +10,16 @@ from dataclasses import dataclass, field
 
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import Cell, NodeFacts
-from reconciler.rebalance.plan import Plan, Wish, is_prevented
+from reconciler.rebalance.plan import Change, NodeWrite, Plan, Wish, is_prevented
 from reconciler.rebalance.verdict import State, Streak, Verdict
 
 # Two removals of our taint from a node within this time are a fight, not an accident.
 FIGHT_WINDOW = 60.0
 # 5, 10, 20, 40, 60 s: three writes in the first minute of a fight, one a minute for as long as it lasts.
 _FIRST_RESTRAINT, _LONGEST_RESTRAINT = 5.0, 60.0
+# A policy that refuses an annotation may be mended. A look this long afterwards tries again, which costs the taint that
+# goes with it a second or two: longer than signals are usually waited out.
+_NOTE_AGAIN = 600.0
 
 
 @dataclass(slots=True)
@@ -41,7 +45,10 @@ class Fight:
 
 @dataclass(slots=True)
 class CellMemory:
-    """One cell's share."""
+    """One cell's share.
+
+    By node UID: `seen` since when its signal has been seen, `unnoted` until when nobody tries again to note that on it.
+    """
 
     quiet_since: float | None = None
     incomplete_since: float | None = None
@@ -51,6 +58,8 @@ class CellMemory:
     last_node: NodeFacts | None = None
     carried: frozenset[str] = frozenset()
     fights: dict[str, Fight] = field(default_factory=dict)
+    seen: dict[str, float] = field(default_factory=dict)
+    unnoted: dict[str, float] = field(default_factory=dict)
     wish: Wish | None = None
 
     def look(self, nodes: Iterable[NodeFacts], signalled: bool, rules: NodeRebalance, monotonic: float) -> None:
@@ -64,6 +73,9 @@ class CellMemory:
             if not is_prevented(live[uid], rules):
                 self._removed(uid, monotonic)
         self.fights = {uid: fight for uid, fight in self.fights.items() if uid in live}
+        key = rules.rebalance_signal_taint_key
+        self.seen = {uid: self.seen.get(uid, monotonic) for uid, node in live.items() if node.taint(key) is not None}
+        self.unnoted = {uid: until for uid, until in self.unnoted.items() if uid in self.seen}
 
     def _removed(self, uid: str, monotonic: float) -> None:
         fight = self.fights.get(uid)
@@ -71,6 +83,12 @@ class CellMemory:
             self.fights[uid] = Fight(removed_at=monotonic, restore_at=monotonic)
         elif fight.restore_at is None:
             fight.removed(monotonic)
+
+    def refused(self, writes: Iterable[NodeWrite], monotonic: float) -> None:
+        """Notes writes that the API server will not have: without the annotation it may have the next ones."""
+        for write in writes:
+            if write.first_seen is Change.SET:
+                self.unnoted[write.node.uid] = monotonic + _NOTE_AGAIN
 
     def restrained(self, nodes: Iterable[NodeFacts], monotonic: float) -> dict[str, float]:
         """By node name, the seconds for which its taint is not set again."""

@@ -10,7 +10,7 @@ from enum import StrEnum
 from ebbtide import vocabulary
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import Cell, NodeFacts
-from reconciler.rebalance.signal import Signal
+from reconciler.rebalance.signal import Signal, signal_of
 
 
 class Wish(StrEnum):
@@ -41,8 +41,9 @@ class CellFacts:
 
     `nodes` are all of its nodes, those being deleted too. The durations are what only this process has watched:
     `quiet_for` since the last signal went (0 while there is one), `incomplete_for` since the cell should have been
-    fully tainted and was not (0 when it is). `restrained` maps a node's name to the seconds for which its taint is
-    not set again, because another program keeps removing it.
+    fully tainted and was not (0 when it is). The rest is by node name: `restrained` for how long its taint is not set
+    again, because another program keeps removing it; `seen_for` how long its signal has been seen; `unnoted` for how
+    long nobody tries again to note that on it, because the API server has refused it (0 and less: now).
     """
 
     cell: Cell
@@ -50,10 +51,16 @@ class CellFacts:
     quiet_for: float = 0.0
     incomplete_for: float = 0.0
     restrained: Mapping[str, float] = field(default_factory=dict)
+    seen_for: Mapping[str, float] = field(default_factory=dict)
+    unnoted: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def live(self) -> tuple[NodeFacts, ...]:
         return tuple(node for node in self.nodes if not node.deleting)
+
+    def signal_of(self, node: NodeFacts, rules: NodeRebalance, now: float) -> Signal | None:
+        """The signal of one of the nodes."""
+        return signal_of(node, rules.rebalance_signal_taint_key, now, self.seen_for.get(node.name, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +73,16 @@ class GroupFacts:
 
 @dataclass(frozen=True, slots=True)
 class NodeWrite:
-    """One request to one node: everything that changes on it. Valid only for that resourceVersion."""
+    """One request to one node: everything that changes on it. Valid only for that resourceVersion.
+
+    `seen_at` is the time that is noted with `first_seen`, None for that of the write.
+    """
 
     node: NodeFacts
     prevent: Change
     first_seen: Change
     signalled: bool
+    seen_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from ebbtide.clock import Clock
 from ebbtide.config.rebalance import NodeRebalance
-from ebbtide.kube.errors import Forbidden, Invalid
+from ebbtide.kube.errors import ApiError
 from ebbtide.kube.resources import NODES, PODS
 from ebbtide.model import Cell, NodeFacts
 from reconciler.engine.events import Event, Recorder, Regarding
@@ -153,10 +153,11 @@ class Report:
     def _failed(self, look: Look) -> None:
         """Tells of nodes that were not written, and of those that never will be unless somebody does something."""
         nodes = {node.name: node for node in look.facts.nodes}
+        refused = {write.node.name: write for write in look.outcome.refused_for_good(look.plan)}
         for name, error in look.outcome.failed:
             log.warning("node not written", node=name, zone=str(look.plan.cell), answer=str(error))
-            if name in nodes and isinstance(error, Invalid | Forbidden):
-                self._emit(nodes[name], stories.not_written(nodes[name], error.message))
+            if name in nodes and name in refused and isinstance(error, ApiError):
+                self._emit(nodes[name], stories.not_written(refused[name], error.message))
 
     def _emit_about(self, look: Look, story: stories.Story) -> None:
         """An event about a zone goes to its oldest signal's node, without a signal to the first one."""

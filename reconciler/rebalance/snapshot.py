@@ -81,6 +81,8 @@ class Snapshot:
             quiet_for=_since(memory.quiet_since, monotonic),
             incomplete_for=_since(memory.incomplete_since, monotonic),
             restrained=memory.restrained(nodes, monotonic),
+            seen_for={node.name: monotonic - memory.seen[node.uid] for node in nodes if node.uid in memory.seen},
+            unnoted={node.name: memory.unnoted[node.uid] - monotonic for node in nodes if node.uid in memory.unnoted},
         )
 
 

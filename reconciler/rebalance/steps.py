@@ -4,7 +4,7 @@ from ebbtide import vocabulary
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import NodeFacts
 from reconciler.rebalance.plan import CellFacts, Change, Eviction, HeldBack, NodeWrite, Wish, is_prevented, soonest
-from reconciler.rebalance.signal import Signal, Source, epoch_seconds, signal_of
+from reconciler.rebalance.signal import Signal, Source, epoch_seconds
 
 # Cluster Autoscaler drains and removes a node within minutes of marking it; an older mark was left by one that died.
 TO_BE_DELETED_FRESH = 15 * 60.0
@@ -12,6 +12,7 @@ TO_BE_DELETED_FRESH = 15 * 60.0
 EVICT_REGARDLESS_AFTER = 60.0
 # A limit has passed only when the age is *greater*; a look exactly at the limit would find nothing to do.
 JUST_AFTER = 0.001
+_UNNOTED = "the API server has refused it; the leader remembers it, and after a change of leaders it counts anew"
 
 
 def node_writes(
@@ -22,14 +23,18 @@ def node_writes(
     held: list[HeldBack] = []
     waits: list[float] = []
     for node in facts.live:
-        signal = signal_of(node, rules.rebalance_signal_taint_key, now)
+        signal = facts.signal_of(node, rules, now)
         prevent = _prevent_change(node, wish, rules)
         restraint = facts.restrained.get(node.name, 0.0)
         if prevent is Change.SET and restraint > 0:
             prevent = Change.LEAVE
             waits.append(restraint)
             held.append(HeldBack(f"taint node {node.name}", "another program keeps removing the prevent taint"))
-        write = NodeWrite(node, prevent, _first_seen_change(node, signal, rules), signal is not None)
+        first_seen = _first_seen_change(node, signal, rules)
+        if first_seen is Change.SET and facts.unnoted.get(node.name, 0.0) > 0:
+            first_seen = Change.LEAVE
+            held.append(HeldBack(f"note on node {node.name} when its signal was first seen", _UNNOTED))
+        write = NodeWrite(node, prevent, first_seen, signal is not None, None if signal is None else signal.since)
         if write.prevent is not Change.LEAVE or write.first_seen is not Change.LEAVE:
             writes.append(write)
     return tuple(writes), tuple(held), soonest(waits)

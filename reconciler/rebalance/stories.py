@@ -9,7 +9,7 @@ from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import Cell, NodeFacts
 from reconciler.rebalance.answers import Result
 from reconciler.rebalance.drain import Asked
-from reconciler.rebalance.plan import Plan
+from reconciler.rebalance.plan import Change, NodeWrite, Plan
 from reconciler.rebalance.verdict import State, Verdict
 
 # Of the API server's own words, so that what to do still fits into a note's 1 kB.
@@ -63,12 +63,22 @@ def leaking(plan: Plan, verdict: Verdict) -> Story:
     return Story("Warning", "ZoneBlockPartial", "Taint", f"{leak} {advice(verdict.state)}")
 
 
-def not_written(node: NodeFacts, words: str) -> Story:
-    """The API server will not have our write to a node."""
+def not_written(write: NodeWrite, words: str) -> Story:
+    """The API server will not have our write to a node.
+
+    With the time of a signal in it that alone may be the reason: it is left out the next time.
+    """
+    if write.first_seen is Change.SET:
+        note = (
+            f"The time at which the rebalance signal of node {write.node.name} was first seen could not be noted on "
+            f"the node: {_quoted(words)} The leader remembers it; after a change of leaders the signal counts as new. "
+            "Look for an admission policy or webhook that refuses it, or annotations at their limit of 256 KiB."
+        )
+        return Story("Warning", "NodeNotWritten", "Taint", note)
     note = (
-        f"The taints of node {node.name} could not be written: {_quoted(words)} As long as it lacks the prevent taint "
-        "the Cluster Autoscaler may grow its zone. Look for an admission policy or webhook that refuses it, a role "
-        "that lacks it, or annotations at their limit of 256 KiB."
+        f"The taints of node {write.node.name} could not be written: {_quoted(words)} As long as it lacks the prevent "
+        "taint the Cluster Autoscaler may grow its zone. Look for an admission policy or webhook that refuses it, a "
+        "role that lacks it, or annotations at their limit of 256 KiB."
     )
     return Story("Warning", "NodeNotWritten", "Taint", note)
 

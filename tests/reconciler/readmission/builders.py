@@ -41,7 +41,7 @@ def excluding(name: str = "web-1", *zones: str) -> PendingPod:
 
 def without_owner(name: str = "web-1") -> PendingPod:
     plain = waiting(name)
-    return replace(plain, traits=replace(plain.traits, owner=None))
+    return replace(plain, traits=plain.traits._replace(owner=None))
 
 
 def owner_facts(

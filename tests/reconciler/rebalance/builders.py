@@ -119,7 +119,8 @@ def _written(node: NodeFacts, write: NodeWrite | None, rules: NodeRebalance, now
     if write.prevent is Change.REMOVE:
         taints = tuple(taint for taint in taints if (taint.key, taint.effect) != (key, "NoSchedule"))
     if write.first_seen is not Change.LEAVE:
-        first_seen = format_time(max(now, node.created)) if write.first_seen is Change.SET else None
+        seen_at = now if write.seen_at is None else write.seen_at
+        first_seen = format_time(max(seen_at, node.created)) if write.first_seen is Change.SET else None
     return replace(node, taints=taints, first_seen=first_seen)
 
 

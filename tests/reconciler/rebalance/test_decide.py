@@ -882,3 +882,36 @@ def test_cells_are_ordered_and_readable() -> None:
     """As they stand in messages."""
     assert str(Cell("g", "a")) == "g/a"
     assert sorted([Cell("h", "a"), Cell("g", "b"), Cell("g", "a")])[0] == Cell("g", "a")
+
+
+# --- a signal whose time cannot be noted ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("seen_for", "wish"),
+    [({}, Wish.WAIT), ({"a1": 300.0}, Wish.WAIT), ({"a1": 300.5}, Wish.BLOCK), ({"a2": 900.0}, Wish.WAIT)],
+    ids=["seen just now", "at the limit", "old", "another node's"],
+)
+def test_a_signal_without_a_time_is_as_old_as_it_has_been_seen(seen_for: dict[str, float], wish: Wish) -> None:
+    facts = cell(node("a1", signal=signal_taint()), node("a2"), seen_for=seen_for)
+    assert plan_of(facts, "a1").wish is wish
+
+
+def test_what_the_node_says_goes_before_what_is_remembered() -> None:
+    facts = cell(node("a1", signal=10), node("a2"), seen_for={"a1": 900.0})
+    assert plan_of(facts, "a1").wish is Wish.WAIT
+
+
+@pytest.mark.parametrize(
+    ("again_in", "prevent", "noted"),
+    [(30.0, True, False), (0.0, True, True), (-5.0, True, True), (30.0, False, False), (-5.0, False, True)],
+    ids=["not yet", "now", "long due", "not yet, and a taint", "due, and a taint"],
+)
+def test_an_annotation_that_was_refused_is_left_out_for_a_while(again_in: float, prevent: bool, noted: bool) -> None:
+    carrying = node("a1", signal=signal_taint(), prevent=prevent)
+    facts = cell(carrying, node("a2", signal=10, prevent=prevent), unnoted={"a1": again_in})
+    plan = plan_of(facts)
+    changes = {write.node.name: write for write in plan.writes}
+    assert ("a1" in changes and changes["a1"].first_seen is Change.SET) is noted
+    assert ("a1" in changes and changes["a1"].prevent is Change.SET) is not prevent
+    assert any("when its signal was first seen" in held.what for held in plan.held_back) is not noted

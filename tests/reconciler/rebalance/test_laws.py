@@ -65,6 +65,8 @@ def cells(draw: st.DrawFn, zone: str = "a") -> CellFacts:
         quiet_for=draw(st.sampled_from([0.0, 1.0, 59.0, 60.0, 1000.0])),
         incomplete_for=draw(st.sampled_from([0.0, 0.0, 1.0, 60.0])),
         restrained=draw(st.dictionaries(st.sampled_from([f"{zone}0", f"{zone}1"]), st.sampled_from([0.5, 60.0]))),
+        seen_for=draw(st.dictionaries(st.sampled_from([f"{zone}0", f"{zone}1"]), st.sampled_from([0.0, 30.0, 301.0]))),
+        unnoted=draw(st.dictionaries(st.sampled_from([f"{zone}0", f"{zone}1"]), st.sampled_from([-1.0, 30.0]))),
     )
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from ebbtide.model import Cell, NodeFacts
 from reconciler.rebalance.memory import CellMemory, Fight, Memory
-from reconciler.rebalance.plan import Wish
+from reconciler.rebalance.plan import Change, NodeWrite, Wish
 from reconciler.rebalance.verdict import State, Streak, Verdict
-from tests.reconciler.rebalance.builders import DEFAULTS, node, plan
+from tests.reconciler.rebalance.builders import DEFAULTS, node, plan, signal_taint
 
 TAINTED, CLEAN = node("a3", prevent=True), node("a3")
 BLOCK, OPEN = plan(Wish.BLOCK), plan(Wish.OPEN)
@@ -303,3 +303,49 @@ def test_a_forgotten_cell_begins_anew() -> None:
     memory.forget(Cell("g", "a"))
     memory.forget(Cell("g", "never known"))
     assert memory.known(Cell("g", "a")) == CellMemory()
+
+
+# --- signals whose time stands nowhere --------------------------------------------------------------------------
+
+SIGNALLED = node("a1", signal=signal_taint())
+NOTE = NodeWrite(SIGNALLED, Change.LEAVE, Change.SET, signalled=True)
+
+
+def seen_by(memory: CellMemory, *nodes: NodeFacts, at: float) -> dict[str, float]:
+    memory.look(nodes, signalled=True, rules=DEFAULTS, monotonic=at)
+    return memory.seen
+
+
+def test_a_signal_is_as_old_as_the_first_look_at_it() -> None:
+    memory = CellMemory()
+    seen_by(memory, SIGNALLED, at=10)
+    assert seen_by(memory, SIGNALLED, CLEAN, at=99) == {SIGNALLED.uid: 10}
+
+
+@pytest.mark.parametrize(
+    "between",
+    [node("a1"), replace(SIGNALLED, deleting=True), replace(SIGNALLED, uid="another")],
+    ids=["the signal has gone", "the node is going", "another node of that name"],
+)
+def test_a_signal_that_comes_back_is_seen_for_the_first_time(between: NodeFacts) -> None:
+    memory = CellMemory()
+    seen_by(memory, SIGNALLED, at=10)
+    seen_by(memory, between, at=20)
+    assert seen_by(memory, SIGNALLED, at=30) == {SIGNALLED.uid: 30}
+
+
+def test_only_a_refused_annotation_is_left_out_for_ten_minutes() -> None:
+    memory = CellMemory()
+    memory.refused([NodeWrite(SIGNALLED, Change.SET, Change.LEAVE, signalled=True)], monotonic=5)
+    assert memory.unnoted == {}
+    memory.refused([NOTE], monotonic=5)
+    assert memory.unnoted == {SIGNALLED.uid: 605}
+
+
+def test_with_the_signal_it_is_forgotten_that_it_could_not_be_noted() -> None:
+    memory = CellMemory()
+    memory.refused([NOTE], monotonic=5)
+    seen_by(memory, SIGNALLED, at=10)
+    assert memory.unnoted
+    seen_by(memory, node("a1"), at=20)
+    assert not memory.unnoted

@@ -140,6 +140,12 @@ def test_a_first_seen_time_is_never_before_the_node() -> None:
     assert not plan_of(cell_of(facts_of(after))).writes
 
 
+def test_a_first_seen_time_that_is_known_is_written_however_late() -> None:
+    write = NodeWrite(facts_of(raw_node()), LEAVE, SET, signalled=True, seen_at=NOW - 90)
+    (_, annotation) = patch_of(write, DEFAULTS, NOW)
+    assert "2026-03-01T11:58:30Z" in str(annotation["value"])
+
+
 KEYS = st.sampled_from(["x", "y", "team/owner", PREVENT, DEFAULTS.rebalance_signal_taint_key, "a~b"])
 EFFECTS = st.sampled_from(["NoSchedule", "NoExecute", "PreferNoSchedule"])
 # The API server allows one entry per key and effect.

@@ -10,7 +10,7 @@ from ebbtide.model import Cell
 from reconciler.rebalance import stories
 from reconciler.rebalance.answers import Answer, Result
 from reconciler.rebalance.drain import Asked
-from reconciler.rebalance.plan import Wish
+from reconciler.rebalance.plan import Change, NodeWrite, Wish
 from reconciler.rebalance.stories import Story
 from reconciler.rebalance.verdict import State, Verdict
 from tests.reconciler.rebalance.builders import DEFAULTS, node, plan, pod, rules
@@ -57,8 +57,14 @@ CASES = [
     Case(
         "NodeNotWritten",
         "Warning",
-        lambda: stories.not_written(node("a1"), "denied by policy"),
+        lambda: stories.not_written(NodeWrite(node("a1"), Change.SET, Change.LEAVE, False), "denied by policy"),
         ("node a1", "denied by policy.", "may grow its zone", "admission policy"),
+    ),
+    Case(
+        "NodeNotWritten",
+        "Warning",
+        lambda: stories.not_written(NodeWrite(node("a1"), Change.SET, Change.SET, True), "denied by policy"),
+        ("node a1", "first seen", "denied by policy.", "leader remembers", "admission policy"),
     ),
     Case(
         "ZoneBlockIneffective",
