@@ -94,7 +94,7 @@ def test_more_than_can_wait_are_told_to_come_again() -> None:
 
 
 def test_ten_times_as_many_as_there_may_be_workers_can_wait() -> None:
-    assert wiring.MOST_AT_ONCE > 10 * WorkerScaler().worker_count_limit
+    assert 10 * WorkerScaler().worker_count_limit < wiring.MOST_AT_ONCE
 
 
 def test_a_replica_that_loses_the_lead_sends_who_waits_to_the_next_leader() -> None:
