@@ -168,6 +168,7 @@ def test_a_node_is_read() -> None:
         ignored=False,
         first_seen=None,
         has_annotations=True,
+        instance="i-1",
     )
 
 
