@@ -1,0 +1,1 @@
+"""Tasks on the pods of the template."""

@@ -1,0 +1,1 @@
+"""Questions to workers, and what is kept of their answers."""
