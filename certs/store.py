@@ -8,6 +8,7 @@ from certs import layout
 from certs.layout import Found, Holding
 from ebbtide.kube.client import SILENT_AFTER, Client
 from ebbtide.kube.errors import NotFound
+from ebbtide.kube.owner import Owner
 from ebbtide.kube.resources import SECRETS
 from ebbtide.kube.store import Store
 
@@ -28,13 +29,19 @@ def secret_version(raw: Mapping[str, Any]) -> SecretVersion:
 
 
 class SecretStore:
-    """The Secret `namespace/name`. While `watched` says that it has not changed, it is not read again."""
+    """The Secret `namespace/name`. While `watched` says that it has not changed, it is not read again.
 
-    def __init__(self, client: Client, namespace: str, name: str, watched: Store[SecretVersion]) -> None:
+    The Deployment `owner`, where there is one, owns what is written.
+    """
+
+    def __init__(
+        self, client: Client, namespace: str, name: str, watched: Store[SecretVersion], owner: str = ""
+    ) -> None:
         self.namespace = namespace
         self.name = name
         self._client = client
         self._watched = watched
+        self._owner = Owner(client, namespace, owner)
         self._known: tuple[SecretVersion, Found] | None = None
 
     async def read(self) -> Found | None:
@@ -53,6 +60,7 @@ class SecretStore:
         """Stores it in the place of what was read. Raises Conflict when that is no longer what is there."""
         self._known = None
         body = layout.body(self.name, holding, before)
+        body["metadata"] = await self._owner.adopt(body["metadata"])
         if before is None:
             return self._take(await self._client.create(SECRETS, body, namespace=self.namespace))
         return self._take(await self._client.replace(SECRETS, self.name, body, namespace=self.namespace))

@@ -22,7 +22,6 @@ from math import isinf
 from typing import Final
 from uuid import uuid4
 
-import aiohttp
 import orjson
 import structlog
 from aiohttp import web
@@ -148,12 +147,14 @@ class Ports:
 class Place:
     """Where this process lives and what it is called in the election.
 
-    `load_data_url` is where it answers load-data requests, "" where it does not or nobody could say.
+    `load_data_url` is where it answers load-data requests, "" where it does not or nobody could say. `deployment` is
+    what it was deployed by, the owner of its Lease and its certificates; "" without one.
     """
 
     namespace: str
     identity: str
     load_data_url: str = ""
+    deployment: str = ""
 
     @classmethod
     def of(cls, settings: Settings, environ: Mapping[str, str], load_data: socket.socket | None = None) -> "Place":
@@ -163,6 +164,7 @@ class Place:
             namespace=settings.home,
             identity=environ.get("POD_NAME") or f"{socket.gethostname()}_{uuid4().hex[:8]}",
             load_data_url="" if load_data is None else advertised(rules, environ, load_data.getsockname()[1]),
+            deployment=environ.get("DEPLOYMENT_NAME", ""),
         )
 
 
@@ -176,9 +178,9 @@ class Reconciler:
         clock: Clock,
         place: Place,
         dry_run: bool,
-        connect: Callable[[], aiohttp.BaseConnector] = aiohttp.TCPConnector,
+        connect: Connect = sockets,
     ) -> None:
-        """`connect` makes connections to what is not the API server: other replicas."""
+        """`connect` makes connections to what is not the API server: workers, and other replicas."""
         self.health = Health()
         self.registry = new_registry("reconciler")
         self._settings = settings
@@ -246,9 +248,9 @@ class Reconciler:
         return state.NOTHING_KNOWN if cells is None else state.Known(dict(cells), source)
 
     async def _follow_nodes(self) -> None:
-        await wait_until_permitted(
-            self._client, needs(self._settings, self._place.namespace, dry_run=self._dry_run), self._wait_for
-        )
+        place = self._place
+        asked = needs(self._settings, place.namespace, dry_run=self._dry_run, deployment=place.deployment)
+        await wait_until_permitted(self._client, asked, self._wait_for)
         self._wait_for("")
         judge = persistence(self._client, self._nodes.age, _REFUSALS_MAY_LAST)
         await self._ages.follow(Reflector(self._client, NODES, self._nodes, on_problem=judge)).run()
@@ -282,9 +284,10 @@ class Reconciler:
     def _candidacy(self) -> Candidacy:
         place, url = self._place, self._place.load_data_url
         told = {vocabulary.LOAD_DATA_URL_ANNOTATION: url} if url else {}
-        return Candidacy(place.namespace, self._settings.leader_election.lease_name, place.identity, told)
+        lease = self._settings.leader_election.lease_name
+        return Candidacy(place.namespace, lease, place.identity, told, place.deployment)
 
-    def _build_front(self, connect: Callable[[], aiohttp.BaseConnector]) -> front.Service | None:
+    def _build_front(self, connect: Connect) -> front.Service | None:
         """None where the worker scaler is off, and in a dry run, which has nothing to promise."""
         desk, place = self._controllers.scaler, self._place
         if desk is None or self._dry_run:
@@ -308,6 +311,7 @@ class Reconciler:
             clock=self._clock,
             namespace=self._place.namespace,
             identity=self._place.identity,
+            deployment=self._place.deployment,
             dry_run=self._dry_run,
             connect=self._connect,
         )

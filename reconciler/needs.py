@@ -6,6 +6,7 @@ from ebbtide.config import Settings
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.kube.permissions import Need
 from ebbtide.kube.resources import (
+    DEPLOYMENTS,
     EVENTS,
     LEASES,
     MUTATING_WEBHOOKS,
@@ -20,8 +21,8 @@ from ebbtide.kube.resources import (
 _READS = ("get", "list", "watch")
 
 
-def needs(settings: Settings, namespace: str, *, dry_run: bool) -> list[Need]:
-    """What the program asks for at its start."""
+def needs(settings: Settings, namespace: str, *, dry_run: bool, deployment: str = "") -> list[Need]:
+    """What the program asks for at its start. `namespace` and `deployment` are its own, the latter "" without one."""
     found = [Need("list", NODES, "to know zones and signals"), Need("watch", NODES, "to follow zones and signals")]
     if settings.node_rebalance.run:
         found += _needs_of_readmission(settings, dry_run=dry_run)
@@ -36,6 +37,9 @@ def needs(settings: Settings, namespace: str, *, dry_run: bool) -> list[Need]:
         Need("update", LEASES, "leader election", namespace=namespace, name=lease),
         Need("create", EVENTS, "to tell what was done", essential=False),
     ]
+    if deployment:
+        purpose = "to own the lease and the certificates"
+        found.append(Need("get", DEPLOYMENTS, purpose, namespace=namespace, name=deployment, essential=False))
     if settings.node_rebalance.run:
         found += _needs_of_rebalance(settings.node_rebalance)
     return found
@@ -87,5 +91,5 @@ def _needs_of_certificates(settings: Settings, namespace: str, *, dry_run: bool)
         *found,
         Need("create", SECRETS, "to keep the certificates", namespace=namespace),
         Need("update", SECRETS, "to keep the certificates", namespace=namespace, name=secret),
-        Need("patch", MUTATING_WEBHOOKS, "to publish the CA"),
+        Need("patch", MUTATING_WEBHOOKS, "to publish the CA", names_open=True),
     ]

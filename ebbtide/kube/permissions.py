@@ -24,7 +24,11 @@ ACCESS_REVIEWS: Final = Resource(
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One permission in RBAC's words and what it is for. Without an `essential` one there is no use in starting."""
+    """One permission in RBAC's words and what it is for. Without an `essential` one there is no use in starting.
+
+    With `names_open` a role may grant it for the names of some objects, which only the cluster knows: nobody is asked
+    about it before there is such an object.
+    """
 
     verb: str
     resource: Resource
@@ -33,6 +37,7 @@ class Need:
     namespace: str = ""
     name: str = ""
     essential: bool = True
+    names_open: bool = False
 
     def __str__(self) -> str:
         kind = "/".join(part for part in (self.resource.plural, self.subresource) if part)
@@ -42,7 +47,9 @@ class Need:
 
 
 async def refused(client: Client, needs: Sequence[Need]) -> list[Need]:
-    """Those of the needs that are not granted. Raises KubeError when that cannot be found out."""
+    """Those of the needs that are not granted, but for those with open names. Raises KubeError when that cannot be
+    found out."""
+    needs = [need for need in needs if not need.names_open]
     try:
         return [need for need in needs if not await _reviewed(client, need)]
     except (Forbidden, NotFound, Invalid) as error:

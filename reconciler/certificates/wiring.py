@@ -21,7 +21,7 @@ def build(context: Context) -> Certificates:
     configurations, secrets = Store(configuration), Store(secret_version)
     rotation = Rotation(
         client,
-        SecretStore(client, context.namespace, certs.secret_name, secrets),
+        SecretStore(client, context.namespace, certs.secret_name, secrets, context.deployment),
         configurations,
         spec_of(certs, context.namespace),
         context.clock,

@@ -15,7 +15,6 @@ from ebbtide.model import NodeFacts
 from ebbtide.service.connection import StoreAges
 from reconciler.engine.shared import Shared
 
-
 Connect = Callable[[], aiohttp.BaseConnector]
 
 
@@ -31,8 +30,8 @@ class Context:
     `client` refuses to write (NotLeading) whenever this process does not lead, and always in a dry run. `nodes` is
     kept up to date by the program, leading or not, and complete before any controller runs; what is `shared` is run
     while this process leads. `ages` is told of every further watch. `namespace` is where the product lives, `identity`
-    this process's name in the election. `connect` makes the way to everything but the API server: workers, and other
-    replicas.
+    this process's name in the election, `deployment` owns its Lease and certificates. `connect` makes the way to
+    everything but the API server: workers, and other replicas.
     """
 
     settings: Settings
@@ -44,6 +43,7 @@ class Context:
     clock: Clock
     namespace: str
     identity: str
+    deployment: str
     dry_run: bool
     connect: Connect = sockets
 

@@ -7,7 +7,7 @@ was lost is found out by reading again.
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
@@ -18,6 +18,7 @@ from ebbtide.kube.client import Client
 from ebbtide.kube.errors import AlreadyExists, Conflict, NotFound
 from ebbtide.kube.lease_record import Claim, Record
 from ebbtide.kube.limits import Lane
+from ebbtide.kube.owner import Owner
 from ebbtide.kube.resources import LEASES
 
 log = structlog.stdlib.get_logger(__name__)
@@ -25,12 +26,14 @@ log = structlog.stdlib.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Candidacy:
-    """Who stands for which Lease. `annotations` are on the Lease while this process holds it."""
+    """Who stands for which Lease. `annotations` are on the Lease while this process holds it; the Deployment `owner`,
+    where there is one, owns it."""
 
     namespace: str
     lease: str
     identity: str
     annotations: Mapping[str, str] = field(default_factory=dict)
+    owner: str = ""
 
 
 class LeaseLock:
@@ -46,6 +49,7 @@ class LeaseLock:
         self._candidacy = candidacy
         self._duration = duration
         self._claim = Claim(candidacy.identity, duration, candidacy.annotations)
+        self._owner = Owner(client, candidacy.namespace, candidacy.owner)
         self._seen_at = float("-inf")
 
     @property
@@ -100,12 +104,14 @@ class LeaseLock:
             await self._replace(self._claim.released(self.seen, self._clock.now()))
 
     async def _hold(self, before: Record) -> bool:
-        await self._replace(self._claim.held(before, self._clock.now()))
+        owned = replace(before, metadata=await self._owner.adopt(before.metadata))
+        await self._replace(self._claim.held(owned, self._clock.now()))
         return True
 
     async def _create(self) -> bool:
         namespace = self._candidacy.namespace
-        body = lease_record.body(self._claim.first(self._candidacy.lease, self._clock.now()))
+        first = self._claim.first(self._candidacy.lease, self._clock.now())
+        body = lease_record.body(replace(first, metadata=await self._owner.adopt(first.metadata)))
         try:
             self._see(await self._client.create(LEASES, body, namespace=namespace, lane=Lane.URGENT))
         except AlreadyExists:

@@ -95,6 +95,7 @@ class Leader:
             clock=world.cluster.clock,
             namespace=NAMESPACE,
             identity=name,
+            deployment="",
             dry_run=False,
         )
         self.controller = wiring.build(context)

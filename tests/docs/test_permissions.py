@@ -30,7 +30,7 @@ def told(requirement: str = "") -> set[tuple[str, str]]:
 
 
 def asked(settings: Settings) -> list[Need]:
-    return needs(settings, "ebbtide-system", dry_run=False)
+    return needs(settings, "ebbtide-system", dry_run=False, deployment="ebbtide-reconciler")
 
 
 def test_every_permission_is_listed_and_no_other() -> None:
