@@ -1,0 +1,175 @@
+"""A release of the chart on the real control plane, and its programs as the kubelet would run them.
+
+No container runs here: the fake kubelets call every pod Ready. What is in the pods of a Deployment is therefore run
+beside them, as a process with the arguments, environment, configuration and ServiceAccount token of such a pod.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from ebbtide.kube.resources import CONFIG_MAPS, PODS
+from tests.chart.helm import CHART, Helm, Said, Values
+from tests.controlplane.processes import free_port
+from tests.controlplane.program import REPOSITORY, Process, probe
+from tests.controlplane.world import Object, World, is_ready
+
+HOST: Final = "127.0.0.1"
+# An upgrade with what it waits for, on a busy machine.
+WITHIN: Final = "--timeout=120s"
+# Timings of a test, on top of the release's own configuration.
+_QUICK: Final = {
+    "EBBTIDE__LEADER_ELECTION__LEASE_DURATION": "3s",
+    "EBBTIDE__LEADER_ELECTION__RENEW_DEADLINE": "2s",
+    "EBBTIDE__LEADER_ELECTION__RETRY_PERIOD": "500ms",
+    "EBBTIDE__NODE_REBALANCE__CLUSTER_AUTOSCALER_STABILIZATION": "0s",
+    "EBBTIDE__WEBHOOK__DRAIN": "1s",
+}
+
+
+class Release:
+    """One release in the namespace of the world; its webhook is called at `port` of this machine."""
+
+    def __init__(self, cluster: World, folder: Path, version: str = "helm4") -> None:
+        self.cluster = cluster
+        self.name = cluster.name
+        self.fullname = f"{cluster.name}-ebbtide"
+        self.workers = f"{cluster.name}-workers"
+        self.port = free_port()
+        self.helm = Helm(version, folder / "helm", cluster.plane.kubeconfig)
+        self._folder = folder
+
+    def values(self, **further: Any) -> Values:
+        """What makes it one of this world; `further` are values beside it."""
+        config = {
+            "node-rebalance": {"node-groups": [self.cluster.group]},
+            "worker-scaler": {"namespace": self.workers},
+        }
+        webhook = {"url": f"https://{HOST}:{self.port}/mutate"}
+        return {"config": config, "webhook": webhook, **further}
+
+    async def install(self, **further: Any) -> Said:
+        return await self._done("install", self.name, str(CHART), "--wait", values=self.values(**further))
+
+    async def upgrade(self, **further: Any) -> Said:
+        return await self._done("upgrade", self.name, str(CHART), "--wait", values=self.values(**further))
+
+    async def rollback(self, revision: int) -> Said:
+        return await self._done("rollback", self.name, str(revision), "--wait")
+
+    async def uninstall(self) -> Said:
+        return await self._done("uninstall", self.name, "--wait")
+
+    async def _done(self, verb: str, *words: str, values: Values | None = None) -> Said:
+        said = await self.helm.run(verb, *words, "--namespace", self.cluster.namespace, WITHIN, values=values)
+        assert said.code == 0, said.err
+        return said
+
+    async def token(self, account: str) -> str:
+        """A token of that ServiceAccount of the release."""
+        path = f"/api/v1/namespaces/{self.cluster.namespace}/serviceaccounts/{account}/token"
+        answer = await asyncio.to_thread(self.cluster.plane.call, "POST", path, {"spec": {"expirationSeconds": 3600}})
+        return str(answer["status"]["token"])
+
+    async def pods(self, component: str) -> list[Object]:
+        """The Ready pods of a component."""
+        selector = f"app.kubernetes.io/instance={self.name},app.kubernetes.io/component={component}"
+        found, _ = await self.cluster.client.list_all(PODS, namespace=self.cluster.namespace, label_selector=selector)
+        return [pod for pod in found if is_ready(pod)]
+
+    @asynccontextmanager
+    async def running(self, component: str, replica: int = 0, **environ: str) -> AsyncIterator[Process]:
+        """What is in one of the pods of a component, as a process; killed at the end if it still runs."""
+        pod = (await self.pods(component))[replica]
+        async with self.contained(pod, pod["spec"]["containers"][0], **environ) as process:
+            yield process
+
+    async def ready(self, process: Process) -> None:
+        """Returns when its readiness probe is good."""
+        url = await process.serving()
+
+        async def good() -> bool:
+            return (await probe(url, "/readyz"))[0] == 200
+
+        await self.cluster.wait_until(good, "\n".join(process.log))
+
+    @asynccontextmanager
+    async def contained(self, pod: Object, container: Object, **environ: str) -> AsyncIterator[Process]:
+        """A container of that pod, as a process."""
+        folder = self._folder / pod["metadata"]["name"]
+        folder.mkdir(exist_ok=True)
+        (folder / "kubeconfig").write_text(await self._kubeconfig(pod))
+        given = {each["name"]: _value(each, pod) for each in container.get("env", ())}
+        given |= await self._mounted(pod, container, folder)
+        command = [*container.get("command", ["ebbtide"]), *container["args"]]
+        assert command[0] == "ebbtide", command
+        started = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", *command),
+            cwd=REPOSITORY,
+            env={**os.environ, **given, **self._here(folder), **environ},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            limit=1 << 20,
+        )
+        running = Process(started)
+        reading = asyncio.ensure_future(running.read())
+        try:
+            yield running
+        finally:
+            running.kill()
+            await started.wait()
+            await reading
+
+    def _here(self, folder: Path) -> Mapping[str, str]:
+        """Addresses of this machine, and timings of a test."""
+        return {
+            **_QUICK,
+            "KUBECONFIG": str(folder / "kubeconfig"),
+            "PYTHONUNBUFFERED": "1",
+            "EBBTIDE__WEBHOOK__LISTEN": f"{HOST}:{self.port}",
+            "EBBTIDE__WEBHOOK__HEALTH_LISTEN": f"{HOST}:0",
+            "EBBTIDE__OBSERVABILITY__LISTEN": f"{HOST}:0",
+            "EBBTIDE__WORKER_SCALER__LISTEN": f"{HOST}:0",
+        }
+
+    async def _mounted(self, pod: Object, container: Object, folder: Path) -> Mapping[str, str]:
+        """The configuration file, by the way that the pod has to it."""
+        mount = next(each for each in container["volumeMounts"] if each["name"] == "config")
+        volume = next(each for each in pod["spec"]["volumes"] if each["name"] == "config")
+        found = await self.cluster.client.get(
+            CONFIG_MAPS, volume["configMap"]["name"], namespace=self.cluster.namespace
+        )
+        file = folder / "ebbtide.toml"
+        file.write_text(found["data"][mount["subPath"]])
+        return {"EBBTIDE_CONFIG": str(file)}
+
+    async def _kubeconfig(self, pod: Object) -> str:
+        assert pod["spec"]["automountServiceAccountToken"]
+        token = await self.token(pod["spec"]["serviceAccountName"])
+        cluster = {"server": self.cluster.plane.server, "certificate-authority": str(self.cluster.plane.ca_file)}
+        return json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "pod",
+                "contexts": [{"name": "pod", "context": {"cluster": "pod", "user": "pod"}}],
+                "clusters": [{"name": "pod", "cluster": cluster}],
+                "users": [{"name": "pod", "user": {"token": token}}],
+            }
+        )
+
+
+def _value(variable: Object, pod: Object) -> str:
+    """An environment variable as the kubelet resolves it."""
+    if "value" in variable:
+        return str(variable["value"])
+    found: Any = pod
+    for part in variable["valueFrom"]["fieldRef"]["fieldPath"].split("."):
+        found = found[part]
+    return str(found)
