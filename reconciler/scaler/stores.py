@@ -9,6 +9,7 @@ from ebbtide.kube.store import Store
 from ebbtide.service.connection import StoreAges
 from reconciler.engine.beside import Beside
 from reconciler.scaler.pods import WorkerClaim, WorkerPod, WorkerSet, worker_claim, worker_pod, worker_set
+from reconciler.scaler.watching import PodWatch
 
 
 class Stores:
@@ -23,8 +24,9 @@ class Stores:
         self.pods: Store[WorkerPod] = Store(worker_pod)
         self.sets: Store[WorkerSet] = Store(worker_set)
         self.claims: Store[WorkerClaim] = Store(worker_claim)
+        self._pod_watch = PodWatch(ages.follow(Reflector(client, PODS, self.pods, namespace=namespace)), self.pods)
         self.watches: tuple[Beside, ...] = (
-            ages.follow(Reflector(client, PODS, self.pods, namespace=namespace)),
+            self._pod_watch,
             ages.follow(Reflector(client, STATEFUL_SETS, self.sets, namespace=namespace)),
             ages.follow(Reflector(client, PERSISTENT_VOLUME_CLAIMS, self.claims, namespace=namespace)),
         )
@@ -33,10 +35,15 @@ class Stores:
 
     @property
     def unknown(self) -> str:
-        """What has not been listed yet in this term, in words; "" once all is known."""
+        """What has not been listed yet in this term, or is in doubt, in words; "" while all is known.
+
+        While it is not nothing may be concluded from what is missing here: nobody shrinks, cleans up or forgets.
+        """
         stores = {"pods": self.pods.synced, "statefulsets": self.sets.synced, "claims": self.claims.synced}
         missing = [kind for kind, synced in stores.items() if not synced]
-        return f"the list of {' and '.join(missing)} is not complete yet" if missing else ""
+        if missing:
+            return f"the list of {' and '.join(missing)} is not complete yet"
+        return "all pods seem to be gone at once" if self._pod_watch.doubtful else ""
 
     def pod(self, name: str) -> WorkerPod | None:
         return self.pods.get(f"{self.namespace}/{name}")

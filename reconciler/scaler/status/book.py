@@ -8,6 +8,7 @@ Instants are monotonic seconds.
 
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
+from typing import Final
 
 from ebbtide.clock import Clock
 from ebbtide.errors import EbbtideError
@@ -40,6 +41,9 @@ class Answer:
     asked: frozenset[int] = frozenset()
 
 
+# Longer than a pod that is there can be missing from what we know of pods.
+KEPT: Final = 120.0
+
 Ask = Callable[[WorkerPod, Collection[int]], Awaitable[Listed]]
 
 
@@ -50,6 +54,7 @@ class _Page:
     answer: Answer | None = None
     failing_since: float | None = None
     problem: str = ""
+    gone_at: float | None = None
 
 
 class Book:
@@ -129,5 +134,18 @@ class Book:
             listener(pod.key)
 
     def _pod_changed(self, old: WorkerPod | None, new: WorkerPod | None) -> None:
+        """The last answer of a pod outlives it by a while: lists of pods can be wrong."""
+        now = self._clock.monotonic()
+        if new is not None and new.uid in self._pages:
+            self._pages[new.uid].gone_at = None
         if old is not None and (new is None or new.uid != old.uid):
-            self._pages.pop(old.uid, None)
+            if old.uid in self._pages:
+                self._pages[old.uid].gone_at = now
+            self._sweep(now)
+
+    def _sweep(self, now: float) -> None:
+        if self._stores.unknown:
+            return
+        over = [uid for uid, page in self._pages.items() if page.gone_at is not None and now - page.gone_at >= KEPT]
+        for uid in over:
+            del self._pages[uid]
