@@ -1,0 +1,358 @@
+"""The placement on the shared pool: which events lead to which look, and what the desk is told.
+
+Two looks, each in one worker at a time: at who waits, and at the pool's size and pods. The first must not wait for the
+second, which asks workers.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from reconciler.engine.controller import Again, Controller
+from reconciler.scaler.address import Addresses
+from reconciler.scaler.figures import WorkerState
+from reconciler.scaler.ground import Ground
+from reconciler.scaler.pods import WorkerPod, WorkerSet
+from reconciler.scaler.pool import Arrival, Phase, Place, Target, TaskRecord, Unavailable
+from reconciler.scaler.shared.assigning import Assigning
+from reconciler.scaler.shared.conditions import Around, conditions
+from reconciler.scaler.shared.describe import describe, doing
+from reconciler.scaler.shared.facts import State
+from reconciler.scaler.shared.keeping import Keeping
+from reconciler.scaler.shared.memory import Pin
+from reconciler.scaler.shared.mending import Mending
+from reconciler.scaler.shared.queue import Waiter
+from reconciler.scaler.shared.report import Report
+from reconciler.scaler.shared.scaling import Ask, Scaling, decisions
+from reconciler.scaler.shared.shrink import Shrink
+from reconciler.scaler.shared.standing import Standing
+from reconciler.scaler.status.book import Answer, StatusUnknown
+from reconciler.scaler.task import TaskId
+
+# How soon a look is repeated while something has not been read yet.
+_UNTIL_KNOWN: Final = 1.0
+
+
+class Look(StrEnum):
+    """Keys."""
+
+    ASSIGN = "assign"
+    SCALE = "scale"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The pool's name, where its pods are reached, and how long (seconds) until a look by itself and for a request.
+
+    `hurry` has all workers asked at once: there are more clusters to ask for.
+    """
+
+    pool: str
+    addresses: Addresses
+    refresh: float
+    start_timeout: float
+    hurry: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Works:
+    """The parts that act."""
+
+    assigning: Assigning
+    scaling: Scaling
+    keeping: Keeping
+    mending: Mending
+    ask: Ask
+
+
+class Shared:
+    """Tasks on the pool; see `pool.Placement`."""
+
+    target = Target.SHARED
+
+    def __init__(self, frame: Frame, ground: Ground, standing: Standing, works: Works, report: Report) -> None:
+        self.name = "shared-pool"
+        self._frame = frame
+        self._pool = frame.pool
+        self._ground = ground
+        self._standing = standing
+        self._works = works
+        self._report = report
+        self._leading = False
+        self._discovered = False
+        self._changed = asyncio.Event()
+        self.controller: Controller[Look] = Controller(self.name, self.reconcile, workers=2, everything=lambda: Look)
+        ground.stores.pods.subscribe(self._pod_changed)
+        ground.stores.sets.subscribe(self._set_changed)
+        ground.clusters.add_source(lambda: self.clusters)
+        ground.book.subscribe(self._told)
+
+    # --- life ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """One term; starts without knowing anything, since others may have led. At its end nobody waits any more."""
+        self._standing.begin()
+        self._works.scaling.begin()
+        self._works.mending.begin()
+        self._leading, self._discovered = True, False
+        try:
+            await self.controller.run()
+        finally:
+            self._leading = False
+            self._standing.waiting.refuse_all(_not_leading())
+            self._report.clear()
+
+    def drain(self) -> None:
+        """Begins no further look, finishes those under way."""
+        self.controller.drain()
+
+    def longest(self) -> float:
+        """Seconds for which the oldest look under way has been running."""
+        return self.controller.longest()
+
+    # --- what is known -------------------------------------------------------------------------------------------
+
+    @property
+    def discovered(self) -> str:
+        if not self._discovered:
+            unread = self._standing.unread() if self._leading else "the pool has not been looked at"
+            self._discovered = not unread
+            return unread
+        return ""
+
+    @property
+    def clusters(self) -> frozenset[int]:
+        """Every cluster that tasks of the pool are from, or were."""
+        return self._standing.clusters
+
+    def find(self, task: TaskId) -> Place | None:
+        pin = self._standing.memory.pins.get(task)
+        return None if pin is None else self._place(pin)
+
+    def records(self) -> Iterable[TaskRecord]:
+        """Also those that wait."""
+        waiting = (waiter.arrival for waiter in self._standing.waiting.all)
+        yield from [TaskRecord(a.task, a.cluster, self.target, "", Phase.WAITING, a.size) for a in waiting]
+        yield from [self._record(pin) for pin in self._standing.memory.pins.values()]
+
+    def describe(self) -> dict[str, Any]:
+        """The pool in the state document."""
+        return describe(self._standing.pool(), self._standing.rules, self._report.conditions)
+
+    def worker_states(self) -> Iterable[WorkerState]:
+        """What each pod is doing, for the metric."""
+        return [doing(pod) for pod in self._standing.pool().pods if pod.state is not State.MISSING]
+
+    # --- placing -------------------------------------------------------------------------------------------------
+
+    async def place(self, arrival: Arrival) -> Place:
+        unread = self.discovered
+        if unread or not self._leading:
+            raise Unavailable(unread, code="Discovering", retry_after=1) if self._leading else _not_leading()
+        try:
+            async with asyncio.timeout(self._frame.start_timeout):
+                await self._pin(arrival)
+                return await self._ready(arrival.task)
+        except TimeoutError as error:
+            raise Unavailable(self._too_late(), code="NoCapacity") from error
+
+    def sent(self, task: TaskId) -> None:
+        """A client is sent to the task's place once more: its promise begins anew."""
+        pin = self._standing.memory.pins.get(task)
+        if pin is not None:
+            self._standing.memory.renew(pin, self._standing.now)
+
+    async def cancel(self, task: TaskId, *, remove: bool) -> bool:
+        """The pod is others' too, and stays. A task that it has never heard of is just forgotten."""
+        del remove
+        pin = self._standing.memory.pins.get(task)
+        if pin is None:
+            return False
+        pod = self._standing.snapshot.pod(pin.ordinal)
+        if pod is None:
+            raise Unavailable(f"pod {pin.ordinal} of {self._pool} is away")
+        try:
+            known = await self._ground.workers.cancel(pod, pin.cluster, task)
+        except StatusUnknown as unknown:
+            raise Unavailable(str(unknown), code="StatusUnknown") from unknown
+        if not known and self._standing.memory.pins.get(task) is pin:
+            self._standing.memory.forget(task)
+        return True
+
+    async def _pin(self, arrival: Arrival) -> None:
+        """Returns when the task has its pod, and that is stored."""
+        pin = self._standing.memory.pins.get(arrival.task)
+        if pin is not None:
+            self._standing.memory.renew(pin, self._standing.now)
+            return
+        if not self._standing.rules.enabled:
+            raise Unavailable("the shared pool is switched off", code="SwitchedOff")
+        waiter = self._standing.waiting.add(arrival)
+        self.controller.queue.add(Look.ASSIGN)
+        await self._wait(waiter)
+
+    async def _wait(self, waiter: Waiter) -> None:
+        try:
+            await waiter.placed()
+        finally:
+            self._standing.waiting.remove(waiter)
+            waiter.give_up()
+
+    async def _ready(self, task: TaskId) -> Place:
+        while True:
+            place = self.find(task)
+            if place is None:
+                raise Unavailable("its place was given up", code="GivenUp", retry_after=1)
+            if place.ready:
+                return place
+            await self._changed.wait()
+
+    def _too_late(self) -> str:
+        pool, within = self._standing.pool(), f"{self._frame.start_timeout:g} s"
+        return f"no pod took the task within {within}: {len(pool.usable)} of {pool.replicas} pods are usable"
+
+    # --- looks ---------------------------------------------------------------------------------------------------
+
+    async def reconcile(self, look: Look) -> Again | None:
+        """Raises what its writes raised."""
+        if self._standing.snapshot.unknown:
+            return Again(_UNTIL_KNOWN)
+        return await (self._assign() if look is Look.ASSIGN else self._scale())
+
+    async def _assign(self) -> None:
+        if self.discovered or not len(self._standing.waiting):
+            return
+        # Before the promises are stored: whoever finds no room should not wait for that.
+        self.controller.queue.add(Look.SCALE)
+        if await self._works.assigning.look():
+            self.controller.queue.add(Look.SCALE)
+
+    async def _scale(self) -> Again:
+        standing, works = self._standing, self._works
+        if await standing.agree():
+            self._frame.hurry()
+        await works.scaling.settle()
+        own = standing.snapshot.own_set
+        if own is not None:
+            works.scaling.observe(own)
+        unread = self.discovered
+        self._sweep(own)
+        pool = standing.pool()
+        wanted, plan = decisions(pool, standing)
+        self._report.looked(pool, wanted, conditions(pool, plan, standing.rules, self._around()))
+        await works.scaling.look(wanted, None if unread else plan)
+        if not standing.dry_run:
+            await self._keep_order(unread)
+        self.controller.queue.add(Look.ASSIGN)
+        return Again(_UNTIL_KNOWN if unread else _next(plan, self._frame.refresh))
+
+    async def _keep_order(self, unread: str) -> None:
+        standing, works = self._standing, self._works
+        own = standing.snapshot.own_set
+        if own is not None:
+            await works.keeping.keep(own, standing.snapshot.pods())
+        if not unread:
+            pool = standing.pool()
+            await works.mending.mark(pool)
+            own = standing.snapshot.own_set
+            if own is not None:
+                await works.mending.replace(own, pool, works.ask)
+            await works.mending.collect(own)
+            if standing.memory.changed:
+                await standing.store()
+
+    def _sweep(self, own: WorkerSet | None) -> None:
+        """Promises on ordinals that are gone for good end by time alone."""
+        standing = self._standing
+        most = max(standing.rules.most, 0 if own is None else own.replicas)
+        pods = standing.snapshot.pods()
+        gone = [ordinal for ordinal in standing.memory.seats if ordinal >= most and ordinal not in pods]
+        standing.memory.sweep(standing.now, gone)
+
+    def _around(self) -> Around:
+        snapshot, keeping = self._standing.snapshot, self._works.keeping
+        loaded = set(self._standing.memory.loaded())
+        pods = snapshot.pods()
+        return Around(
+            unschedulable=tuple(snapshot.unschedulable()),
+            tied=tuple(n for n, pod in sorted(pods.items()) if n in loaded and snapshot.tied(pod)),
+            unread=tuple(snapshot.failing()),
+            rival=self._works.scaling.writers.conflicting,
+            template=keeping.template_problem,
+            name=keeping.name_problem,
+            claims_pending=keeping.claims_pending,
+        )
+
+    # --- events --------------------------------------------------------------------------------------------------
+
+    def _pod_changed(self, old: WorkerPod | None, new: WorkerPod | None) -> None:
+        pod = new or old
+        assert pod is not None
+        if pod.set_name != self._pool or pod.ordinal < 0:
+            return
+        if new is None or not new.ready or (old is not None and (old.uid, old.started) != (new.uid, new.started)):
+            self._standing.memory.unsettled(pod.ordinal)
+        self._look()
+
+    def _set_changed(self, old: WorkerSet | None, new: WorkerSet | None) -> None:
+        found = new or old
+        assert found is not None
+        if found.name == self._pool or self._works.keeping.concerns(found):
+            self._look()
+
+    def _told(self, key: str) -> None:
+        """An answer of some pod has come, or has not."""
+        pod = self._ground.stores.pods.get(key)
+        if pod is None or pod.set_name != self._pool or pod.ordinal < 0 or not self._leading:
+            return
+        answer = self._standing.snapshot.answer(pod, self._standing.now)
+        if answer is None:
+            self._standing.memory.unsettled(pod.ordinal)
+        else:
+            self._heard(pod, answer)
+        if not self._discovered and not self.discovered:
+            self.controller.queue.add(Look.SCALE)
+        if len(self._standing.waiting):
+            self.controller.queue.add(Look.ASSIGN)
+
+    def _heard(self, pod: WorkerPod, answer: Answer) -> None:
+        now = self._standing.now
+        asked_for = self._works.scaling.asked_for.pop(pod.ordinal, None)
+        if asked_for is not None:
+            self._report.started(now - asked_for)
+        lost = self._standing.memory.heard(pod.ordinal, pod.uid, answer, now)
+        if lost:
+            self._report.lost_tasks(pod, lost)
+
+    def _look(self) -> None:
+        """Whoever waits for a pod looks at it again, and so do we."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+        self.controller.queue.add(Look.SCALE)
+        if len(self._standing.waiting):
+            self.controller.queue.add(Look.ASSIGN)
+
+    # --- facts → words -------------------------------------------------------------------------------------------
+
+    def _place(self, pin: Pin) -> Place:
+        pod = self._standing.snapshot.pod(pin.ordinal)
+        address = "" if pod is None else self._frame.addresses.shared(pod, self._pool)
+        ready = bool(address) and pod is not None and pod.ready
+        reason = "" if ready else f"pod {self._pool}-{pin.ordinal} is not ready"
+        return Place(pin.task, pin.cluster, self.target, address, ready, reason)
+
+    def _record(self, pin: Pin) -> TaskRecord:
+        seen = self._standing.memory.seat(pin.ordinal).listed.get(pin.task)
+        phase = Phase.WAITING if seen is None else Phase.RUNNING if seen.running else Phase.ENDED
+        return TaskRecord(pin.task, pin.cluster, self.target, f"{self._pool}-{pin.ordinal}", phase, pin.size, seen)
+
+
+def _not_leading() -> Unavailable:
+    return Unavailable("this replica does not lead", code="NotLeading")
+
+
+def _next(plan: Shrink, refresh: float) -> float:
+    after = plan.kept.after if plan.kept is not None else None
+    return refresh if after is None else min(refresh, max(after, 0.1))

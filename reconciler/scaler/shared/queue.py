@@ -1,0 +1,75 @@
+"""Who waits for a place, in the order of arrival."""
+
+import asyncio
+from collections.abc import Sequence
+
+from reconciler.scaler.pool import Arrival, PlacementError
+from reconciler.scaler.shared.decide import Given, Lack
+
+
+class Waiter:
+    """One task. `place` returns when it has a pod."""
+
+    def __init__(self, arrival: Arrival) -> None:
+        self.arrival = arrival
+        self._place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def placed(self) -> None:
+        """Returns when the task is pinned. Raises PlacementError."""
+        await self._place
+
+    def settle(self) -> None:
+        if not self._place.done():
+            self._place.set_result(None)
+
+    def refuse(self, error: PlacementError) -> None:
+        if not self._place.done():
+            self._place.set_exception(error)
+
+    def give_up(self) -> None:
+        """Nobody waits any more."""
+        self._place.cancel()
+
+
+class Waiting:
+    """The queue."""
+
+    def __init__(self) -> None:
+        self._waiters: list[Waiter] = []
+
+    def __len__(self) -> int:
+        return len(self._waiters)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Data sizes, in the order of arrival."""
+        return tuple(waiter.arrival.size for waiter in self._waiters)
+
+    @property
+    def all(self) -> tuple[Waiter, ...]:
+        return tuple(self._waiters)
+
+    def add(self, arrival: Arrival) -> Waiter:
+        waiter = Waiter(arrival)
+        self._waiters.append(waiter)
+        return waiter
+
+    def remove(self, waiter: Waiter) -> None:
+        """It does not wait any more, for whatever reason."""
+        if waiter in self._waiters:
+            self._waiters.remove(waiter)
+
+    def take(self, answers: Sequence[Given | Lack]) -> list[tuple[Waiter, Given | Lack]]:
+        """Takes out all who got an answer; `answers` are in the order of `sizes`, and WAIT is none."""
+        both = list(zip(self._waiters, answers, strict=True))
+        self._waiters = [waiter for waiter, answer in both if answer is Lack.WAIT]
+        return [(waiter, answer) for waiter, answer in both if answer is not Lack.WAIT]
+
+    def put_back(self, waiters: Sequence[Waiter]) -> None:
+        """They go on waiting, ahead of all who came after them."""
+        self._waiters = [*waiters, *self._waiters]
+
+    def refuse_all(self, error: PlacementError) -> None:
+        for waiter in self._waiters:
+            waiter.refuse(error)
+        self._waiters = []

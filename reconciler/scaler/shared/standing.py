@@ -1,0 +1,107 @@
+"""What the looks of the pool share: what is known, who waits, and the ledger that both have to agree with."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ebbtide.clock import Clock
+from reconciler.scaler.shared import ledger as book
+from reconciler.scaler.shared.facts import Pool, Rules
+from reconciler.scaler.shared.ledger import Ledger
+from reconciler.scaler.shared.memory import Memory
+from reconciler.scaler.shared.queue import Waiting
+from reconciler.scaler.shared.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What decisions are made from."""
+
+    rules: Rules
+    memory: Memory
+    snapshot: Snapshot
+    waiting: Waiting
+
+
+class Standing:
+    """The pool as this process sees it in the present term.
+
+    Ordinals from `closing` on are being removed; nothing is promised there. `doubtful` says that a write of the set's
+    size may still be under way, an earlier leader's or one of ours without an answer.
+    """
+
+    def __init__(self, known: Known, ledger: Ledger, clock: Clock, *, dry_run: bool) -> None:
+        self.rules, self.memory, self.snapshot, self.waiting = known.rules, known.memory, known.snapshot, known.waiting
+        self.ledger = ledger
+        self.clock = clock
+        self.dry_run = dry_run
+        self.closing: int | None = None
+        self.doubtful = False
+        self.clusters: frozenset[int] = frozenset()
+        self.term = ""
+        self._adopted = False
+        self._one_reader = asyncio.Lock()
+
+    @property
+    def now(self) -> float:
+        return self.clock.monotonic()
+
+    def begin(self) -> None:
+        """A new term: others may have led."""
+        self.memory.clear()
+        self.snapshot.begin(self.now)
+        self.ledger.doubt()
+        self.closing, self.doubtful, self._adopted = None, False, False
+        self.term = f"{self.clock.now():.3f}"
+
+    def pool(self) -> Pool:
+        """The pool as it is now, with who waits."""
+        return self.snapshot.pool(self.waiting.sizes, self.closing, self.now)
+
+    def unread(self) -> str:
+        """What has to be read before anything is promised or removed, in words; "" for nothing."""
+        if self.snapshot.unknown:
+            return self.snapshot.unknown
+        if not self._adopted:
+            return "the pool's promises have not been read yet"
+        unread = list(self.snapshot.unread(self.clusters, self.now))
+        return f"tasks of {', '.join(unread[:3])} have not been read yet" if unread else ""
+
+    # --- the ledger ----------------------------------------------------------------------------------------------
+
+    async def agree(self) -> bool:
+        """Makes sure that what is stored is known; whether it had to be read. Raises KubeError."""
+        async with self._one_reader:
+            if self.ledger.certain:
+                return False
+            record = await (self.ledger.look() if self.dry_run else self.ledger.take_over(self.term))
+            self.memory.adopt(record.entries, self.now)
+            self.memory.changed |= {*record.entries, *(pin.ordinal for pin in self.memory.pins.values())}
+            self.clusters |= record.clusters | {pin.cluster for pin in self.memory.pins.values()}
+            if record.closing is not None:
+                # Whoever wrote it may be gone, and its write of the set's size still on the way.
+                self.closing, self.doubtful = record.closing, True
+            self._adopted = True
+            return True
+
+    async def store(self, clusters: Iterable[int] = ()) -> None:
+        """Brings the ledger up to date with the memory. Raises KubeError, LedgerFullError."""
+        changed, self.memory.changed = self.memory.changed, set()
+        try:
+            entries = {ordinal: book.write(self.memory.entries(ordinal)) for ordinal in changed}
+            await self.ledger.save(entries, clusters)
+        except BaseException:
+            self.memory.changed |= changed
+            raise
+        self.clusters |= frozenset(clusters)
+
+    async def close(self, ordinal: int) -> None:
+        """From here on nothing is promised on that ordinal and above. Raises KubeError."""
+        self.closing = ordinal
+        await self.ledger.close(ordinal)
+
+    async def open(self) -> None:
+        """What was being removed is gone, or stays. Raises KubeError."""
+        self.closing, self.doubtful = None, False
+        if self.ledger.certain:
+            await self.ledger.close(None)

@@ -1,0 +1,95 @@
+"""Puts the shared pool together from what the scaler offers."""
+
+from collections.abc import Callable
+
+import structlog
+
+from ebbtide.exclusion.volumes import BoundVolumes
+from ebbtide.exclusion.zones import BlockedZones
+from ebbtide.model import CellLabels
+from reconciler.engine.context import Context
+from reconciler.scaler.address import Addresses
+from reconciler.scaler.figures import WorkerFigures
+from reconciler.scaler.ground import Ground
+from reconciler.scaler.pods import WorkerPod
+from reconciler.scaler.shared.act import Act
+from reconciler.scaler.shared.assigning import Assigning
+from reconciler.scaler.shared.controller import Frame, Shared, Works
+from reconciler.scaler.shared.facts import Rules
+from reconciler.scaler.shared.keeping import Keeping, Wish
+from reconciler.scaler.shared.ledger import Ledger
+from reconciler.scaler.shared.marks import Marks
+from reconciler.scaler.shared.memory import Memory
+from reconciler.scaler.shared.mending import Mending
+from reconciler.scaler.shared.queue import Waiting
+from reconciler.scaler.shared.report import Report
+from reconciler.scaler.shared.scaling import Ask, Scaling
+from reconciler.scaler.shared.snapshot import Snapshot, Watched
+from reconciler.scaler.shared.spec import disk_of, size_of
+from reconciler.scaler.shared.standing import Known, Standing
+from reconciler.scaler.shared.stories import Subject
+from reconciler.scaler.status.book import Answer
+
+log = structlog.stdlib.get_logger(__name__)
+
+# Answers are taken every refresh interval; one that is older than this many of them is none.
+_ROUNDS_OLD = 3
+
+
+def build(context: Context, ground: Ground, figures: WorkerFigures, hurry: Callable[[], None]) -> Shared:
+    """The pool as the settings want it, also one that is switched off, which drains.
+
+    `hurry` has all workers asked at once.
+    """
+    settings, pool = context.settings.worker_scaler, context.settings.worker_scaler.shared_pool_name
+    size, warning = size_of(settings.shared_sts_config)
+    if warning:
+        log.warning(warning)
+    cells = CellLabels(context.settings.node_rebalance.node_group_label, context.settings.node_rebalance.zone_label)
+    memory = Memory(settings.reservation_seconds, settings.shared_ended_task_grace_sec)
+    snapshot = _snapshot(context, ground, memory)
+    ledger = Ledger(context.client, ground.stores.namespace, pool, context.identity)
+    known = Known(Rules.of(settings, disk_of(size)), memory, snapshot, Waiting())
+    standing = Standing(known, ledger, context.clock, dry_run=context.dry_run)
+    report = Report(context.registry, context.shared.recorder, figures, lambda: _subject(ground, pool))
+    act = Act(context.client, ground.stores, pool, settings.worker_port)
+    keeping = Keeping(Wish(pool, settings.template_sts_name, size, cells), act, ground.stores, snapshot, report)
+    marks = Marks(act)
+
+    ask = _asker(ground, standing)
+    works = Works(
+        Assigning(standing, marks, report),
+        Scaling(standing, act, keeping, report, ask),
+        keeping,
+        Mending(standing, act, marks, ground.stores, report, pool),
+        ask,
+    )
+    frame = Frame(pool, Addresses.of(settings), settings.refresh_interval, settings.start_timeout, hurry)
+    return Shared(frame, ground, standing, works, report)
+
+
+def _snapshot(context: Context, ground: Ground, memory: Memory) -> Snapshot:
+    settings = context.settings.worker_scaler
+    watched = Watched(
+        stores=ground.stores,
+        book=ground.book,
+        nodes=context.nodes,
+        zones=BlockedZones(context.nodes, context.settings.node_rebalance.prevent_ca_scale_up_taint_key),
+        volumes=BoundVolumes(context.shared.claims, context.shared.volumes),
+        pool=settings.shared_pool_name,
+        group=settings.shared_sts_config.node_group,
+    )
+    oldest = _ROUNDS_OLD * settings.refresh_interval + settings.status_timeout
+    return Snapshot(watched, memory, oldest, settings.start_timeout)
+
+
+def _asker(ground: Ground, standing: Standing) -> Ask:
+    async def ask(pod: WorkerPod) -> Answer:
+        return await ground.book.ask_now(pod, ground.clusters.of(pod) | standing.clusters)
+
+    return ask
+
+
+def _subject(ground: Ground, pool: str) -> Subject:
+    known = ground.stores.worker_set(pool)
+    return Subject(ground.stores.namespace, pool, "" if known is None else known.uid)
