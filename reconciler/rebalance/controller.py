@@ -32,6 +32,8 @@ from reconciler.rebalance.verdict import Verdict, judge, judge_empty
 WORKERS = 32
 # What rounding leaves of a wait would ring before the clock has moved, and find nothing to do again and again.
 SHORTEST_WAIT = 0.001
+# Seconds. Cloud controllers label a node within moments of its registration; people take longer, and are to be told.
+LABELS_WITHIN = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,8 @@ class Rebalance:
         self._hands = hands
         self._cells = Cells.following(nodes)
         self._memory = Memory()
+        # By UID of a signalled node without group or zone: since when.
+        self._outside: dict[str, float] = {}
         # A lock is there as long as somebody holds it or waits for it: cells come and go.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.controller: Controller[Key] = Controller(
@@ -106,6 +110,7 @@ class Rebalance:
         Each run starts with an empty memory, since others may have led in between.
         """
         self._memory = Memory()
+        self._outside.clear()
         self._statuses.clear()
         self._report.clear()
         await self._nodes.wait_synced()
@@ -131,14 +136,27 @@ class Rebalance:
 
     async def reconcile(self, key: Key) -> Again | None:
         """Looks at a cell, or at a signalled node and its cell. Raises what its writes raised."""
-        node = self._nodes.get(key.node) if isinstance(key, NodeKey) else None
-        cell = key.cell if isinstance(key, CellKey) else node.cell if node is not None else None
-        if isinstance(key, NodeKey) and (node is None or cell is None):
+        if isinstance(key, CellKey):
+            async with self._serialised(key.cell):
+                return await self._look(key, key.cell, None)
+        node = self._nodes.get(key.node)
+        if node is None or node.cell is None:
             self._leave(key.node)
-        if cell is None:
+            return None if node is None else self._look_outside(node)
+        self._outside.pop(node.uid, None)
+        async with self._serialised(node.cell):
+            return await self._look(key, node.cell, node.name)
+
+    def _look_outside(self, node: NodeFacts) -> Again | None:
+        """A node may get its labels late; a signalled one that does not get them is told of."""
+        if not self._is_signalled((node,)):
             return None
-        async with self._serialised(cell):
-            return await self._look(key, cell, node.name if node is not None else None)
+        now = self._clock.monotonic()
+        left = self._outside.setdefault(node.uid, now) + LABELS_WITHIN - now
+        if left > 0:
+            return Again(max(left, SHORTEST_WAIT))
+        self._report.outside(node)
+        return None
 
     def _serialised(self, cell: Cell) -> AbstractAsyncContextManager[None]:
         """One look at a cell at a time; with `min-open-zones`, one look at a group."""
@@ -179,7 +197,8 @@ class Rebalance:
         verdict = judge(facts, plan, memory.streak(monotonic), self._rules, self._clock.now())
         memory.judged(verdict, monotonic)
         before = self._statuses.note(plan.cell, verdict, plan.signals)
-        self._report.looked(Look(plan, outcome, verdict, before, facts, tuple(fights), self._hands is None))
+        dry_run, inherited = self._hands is None, memory.inherited
+        self._report.looked(Look(plan, outcome, verdict, before, inherited, facts, tuple(fights), dry_run))
         self._report.surveyed(plan.cell.group, self._cells.live(plan.cell.group))
         return verdict
 
@@ -255,6 +274,7 @@ class Rebalance:
         """At once, not at the next look: the pods of a node that takes its name over are in the same watch."""
         if old is not None and (new is None or new.uid != old.uid or not self._is_signalled((new,))):
             self._leave(old.name)
+            self._outside.pop(old.uid, None)
             self._report.signal_ended(old, gone=new is None)
 
     def _is_signalled(self, nodes: Iterable[NodeFacts]) -> bool:

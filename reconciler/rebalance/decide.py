@@ -9,7 +9,7 @@ from itertools import islice
 
 from ebbtide import vocabulary
 from ebbtide.config.rebalance import NodeRebalance
-from ebbtide.model import Cell
+from ebbtide.model import Cell, format_time
 from reconciler.rebalance.plan import CellFacts, Eviction, GroupFacts, HeldBack, Plan, Wish, is_prevented, soonest
 from reconciler.rebalance.signal import Signal
 from reconciler.rebalance.steps import JUST_AFTER, eviction, node_writes
@@ -108,7 +108,8 @@ def _with_one_signal(facts: CellFacts, signal: Signal, rules: NodeRebalance, now
     due = max(left, signal.since + limit - now) + JUST_AFTER
     if _is_blocked(facts, rules):
         return _Verdict(Wish.KEEP, f"the zone is blocked already and node {name} is signalled", look_again_in=due)
-    return _Verdict(Wish.WAIT, f"one signal, of node {name}, not older than {limit:g} s", look_again_in=due)
+    ahead = f", whose time {format_time(signal.since)} lies in the future" if signal.is_ahead(now) else ""
+    return _Verdict(Wish.WAIT, f"one signal, of node {name}, not older than {limit:g} s{ahead}", look_again_in=due)
 
 
 def _is_blocked(facts: CellFacts, rules: NodeRebalance) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import Cell, NodeFacts
 from reconciler.rebalance.plan import Change, NodeWrite, Plan, Wish, is_prevented
+from reconciler.rebalance.signal import first_seen
 from reconciler.rebalance.verdict import State, Streak, Verdict
 
 # Two removals of our taint from a node within this time are a fight, not an accident.
@@ -47,7 +48,8 @@ class Fight:
 class CellMemory:
     """One cell's share.
 
-    By node UID: `seen` since when its signal has been seen, `unnoted` until when nobody tries again to note that on it.
+    `inherited` is the state that an earlier leader has told of, as its marks say. By node UID: `seen` since when its
+    signal has been seen, `unnoted` until when nobody tries again to note that on it.
     """
 
     quiet_since: float | None = None
@@ -61,6 +63,8 @@ class CellMemory:
     seen: dict[str, float] = field(default_factory=dict)
     unnoted: dict[str, float] = field(default_factory=dict)
     wish: Wish | None = None
+    inherited: State | None = None
+    looked: bool = False
 
     def look(self, nodes: Iterable[NodeFacts], signalled: bool, rules: NodeRebalance, monotonic: float) -> None:
         """Notes what is new at the beginning of a look, before anything is decided."""
@@ -69,6 +73,8 @@ class CellMemory:
         elif self.quiet_since is None:
             self.quiet_since = monotonic
         live = {node.uid: node for node in nodes if not node.deleting}
+        if not self.looked:
+            self.inherited, self.looked = told_by_marks(live.values(), rules), True
         for uid in self.carried & live.keys():
             if not is_prevented(live[uid], rules):
                 self._removed(uid, monotonic)
@@ -130,6 +136,17 @@ class CellMemory:
             self.blocked_since = None
         elif self.blocked_since is None:
             self.blocked_since = monotonic
+
+
+def told_by_marks(live: Iterable[NodeFacts], rules: NodeRebalance) -> State | None:
+    """What the marks on a cell's live nodes say that people were told of it; None if they say nothing.
+
+    A half tainted cell may never have been reported, so it says nothing.
+    """
+    nodes = tuple(live)
+    if nodes and all(is_prevented(node, rules) for node in nodes):
+        return State.BLOCKED
+    return State.WAITING if any(first_seen(node) is not None for node in nodes) else None
 
 
 class Memory:

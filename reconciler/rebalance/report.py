@@ -35,12 +35,16 @@ _LASTING = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look at a cell: what was decided, what became of it, and what the cell is now, and was (None: unknown)."""
+    """One look at a cell: what was decided, what became of it, and what the cell is now, and was (None: unknown).
+
+    `inherited` is what an earlier leader told of it, where that can be seen.
+    """
 
     plan: Plan
     outcome: Outcome
     verdict: Verdict
     before: State | None
+    inherited: State | None
     facts: CellFacts
     fights: tuple[tuple[NodeFacts, Fight], ...]
     dry_run: bool
@@ -64,6 +68,10 @@ class Report:
         self._counted: set[str] = set()
         self._without_open_zone: set[str] = set()
         self._leaks: set[Cell] = set()
+        # Cells blocked since before this term.
+        self._inherited: set[Cell] = set()
+        # UIDs of signalled nodes outside of any cell that were told of.
+        self._outside: set[str] = set()
         registry.register(_CellFigures(cells, clock))
         cell = ["node_group", "node_zone"]
         self._evicted = Counter(
@@ -107,6 +115,8 @@ class Report:
         """Nothing is known of any group or zone (a new term begins)."""
         self._without_open_zone.clear()
         self._leaks.clear()
+        self._inherited.clear()
+        self._outside.clear()
 
     def looked(self, look: Look) -> None:
         """One look is over."""
@@ -116,6 +126,7 @@ class Report:
                 self._emit(node, stories.contested(node, self._rules))
         if look.before is not look.verdict.state:
             self._changed(look)
+        self._inherit(look)
         self._leaking(look)
         if look.plan.writes:
             self._log_writes(look)
@@ -134,12 +145,28 @@ class Report:
             self._without_open_zone.discard(group)
         elif group not in self._without_open_zone:
             self._without_open_zone.add(group)
+            if self._inherited.issuperset(live):
+                return
             zones = sorted(cell.zone for cell in live)
             log.warning("no zone is open", group=group, zones=zones)
             signals = [signal for status in known.values() if status is not None for signal in status.signals]
             newest = max(signals, key=lambda signal: signal.since, default=None)
             about = next(iter(live.values())) if newest is None else newest.node
             self._emit(about, stories.none_open(group, zones))
+
+    def outside(self, node: NodeFacts) -> None:
+        """A signalled node has belonged to no zone of a node group for a while. Told once for each signal."""
+        if node.uid not in self._outside:
+            self._outside.add(node.uid)
+            log.info("signal outside of any zone", node=node.name)
+            self._emit(node, stories.outside(node, self._rules))
+
+    def _inherit(self, look: Look) -> None:
+        """Notes whether an earlier leader has told of the block that stands."""
+        if look.before is None and look.inherited is State.BLOCKED:
+            self._inherited.add(look.plan.cell)
+        if not look.verdict.state.to_be_blocked:
+            self._inherited.discard(look.plan.cell)
 
     def _leaking(self, look: Look) -> None:
         """Tells of a leak that lasts: one that is closed within moments concerns nobody."""
@@ -165,7 +192,8 @@ class Report:
 
     def _changed(self, look: Look) -> None:
         cell, verdict, before = look.plan.cell, look.verdict, look.before
-        if before is None and verdict.state is State.OPEN:
+        told = before or look.inherited
+        if told is None and verdict.state is State.OPEN:
             return
         log.info(
             "zone state",
@@ -175,8 +203,8 @@ class Report:
             reason=verdict.reason,
             why=look.plan.reason,
         )
-        story = stories.changed(look.plan, verdict, before, self._rules)
-        if story is not None:
+        story = stories.changed(look.plan, verdict, told, self._rules)
+        if told is not verdict.state and story is not None:
             self._emit_about(look, story)
 
     def _log_writes(self, look: Look) -> None:
@@ -210,6 +238,7 @@ class Report:
     def signal_ended(self, node: NodeFacts, *, gone: bool) -> None:
         """The node's signal, or the node, has gone: its next signal counts anew, and a dead node has no series."""
         self._counted.discard(node.uid)
+        self._outside.discard(node.uid)
         if gone and node.cell is not None:
             self._evicted.remove(node.name, node.cell.group, node.cell.zone)
 

@@ -14,6 +14,8 @@ from ebbtide.model import NodeFacts, parse_time
 
 # Ten digits are the epoch seconds of 2001 to 2286. Milliseconds, counters, hashes and booleans are no times.
 _EPOCH_SECONDS = re.compile(r"[1-9][0-9]{9}")
+# Seconds. Machines that are kept on time differ by far less.
+_CLOCKS_MAY_DIFFER = 5.0
 
 
 class Source(StrEnum):
@@ -36,6 +38,10 @@ class Signal:
     def age(self, now: float) -> float:
         """Seconds since the signal; a time in the future counts as zero."""
         return max(0.0, now - self.since)
+
+    def is_ahead(self, now: float) -> bool:
+        """Whether its time lies in the future by more than clocks that are kept on time differ."""
+        return self.since - now > _CLOCKS_MAY_DIFFER
 
     @property
     def certain(self) -> bool:

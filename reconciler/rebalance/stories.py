@@ -144,6 +144,16 @@ def contested(node: NodeFacts, rules: NodeRebalance) -> Story:
     return Story("Warning", "PreventTaintContested", "Taint", note)
 
 
+def outside(node: NodeFacts, rules: NodeRebalance) -> Story:
+    """A signalled node belongs to no zone of a node group."""
+    note = (
+        f"Node {node.name} has a rebalance signal and is left alone: it belongs to no zone of a node group, since it "
+        f"lacks {rules.node_group_label} or {rules.zone_label}. If ebbtide is to move its pods, give it these labels, "
+        "best by way of its node group, so that new nodes have them from the start."
+    )
+    return Story("Normal", "SignalOutsideZones", "Wait", note)
+
+
 def evicting(node: NodeFacts) -> Story:
     """The first eviction of a signalled node was accepted."""
     zone = f" in zone {node.cell.zone}" if node.cell else ""

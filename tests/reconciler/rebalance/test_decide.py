@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.model import Cell, NodeFacts, Taint
+from ebbtide.model import Cell, NodeFacts, Taint, format_time
 from reconciler.rebalance.decide import decide
 from reconciler.rebalance.plan import CellFacts, Change, GroupFacts, Wish, is_prevented
 from tests.reconciler.rebalance.builders import (
@@ -915,3 +915,11 @@ def test_an_annotation_that_was_refused_is_left_out_for_a_while(again_in: float,
     assert ("a1" in changes and changes["a1"].first_seen is Change.SET) is noted
     assert ("a1" in changes and changes["a1"].prevent is Change.SET) is not prevent
     assert any("when its signal was first seen" in held.what for held in plan.held_back) is not noted
+
+
+@pytest.mark.parametrize(("ahead", "told"), [(3600, True), (6, True), (5, False), (-10, False)])
+def test_a_time_in_the_future_is_part_of_the_reason(ahead: int, told: bool) -> None:
+    """Nobody would see otherwise why a signal does not get old; clocks that differ a little are no reason."""
+    plan = plan_of(cell(node("a1", signal=signal_taint(str(int(NOW) + ahead))), node("a2")))
+    assert plan.wish is Wish.WAIT
+    assert (f"whose time {format_time(NOW + ahead)} lies in the future" in plan.reason) is told

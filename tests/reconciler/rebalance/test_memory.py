@@ -11,7 +11,7 @@ from ebbtide.model import Cell, NodeFacts
 from reconciler.rebalance.memory import CellMemory, Fight, Memory
 from reconciler.rebalance.plan import Change, NodeWrite, Wish
 from reconciler.rebalance.verdict import State, Streak, Verdict
-from tests.reconciler.rebalance.builders import DEFAULTS, node, plan, signal_taint
+from tests.reconciler.rebalance.builders import DEFAULTS, node, plan, seen, signal_taint
 
 TAINTED, CLEAN = node("a3", prevent=True), node("a3")
 BLOCK, OPEN = plan(Wish.BLOCK), plan(Wish.OPEN)
@@ -303,6 +303,47 @@ def test_a_forgotten_cell_begins_anew() -> None:
     memory.forget(Cell("g", "a"))
     memory.forget(Cell("g", "never known"))
     assert memory.known(Cell("g", "a")) == CellMemory()
+
+
+# --- what an earlier leader has told ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("nodes", "state"),
+    [
+        ((TAINTED, node("a1", prevent=True, signal=10)), State.BLOCKED),
+        ((TAINTED, replace(CLEAN, name="a4", deleting=True)), State.BLOCKED),
+        ((TAINTED, node("a1")), None),
+        ((TAINTED, node("a1", signal=10)), State.WAITING),
+        ((node("a1", signal=10), node("a2")), State.WAITING),
+        ((node("a1", first_seen=seen(10)), node("a2")), State.WAITING),
+        ((node("a1", first_seen=seen(100_000)), node("a2")), None),
+        ((node("a1", signal=signal_taint()), node("a2")), None),
+        ((), None),
+    ],
+    ids=[
+        "every node is tainted",
+        "every live node is tainted",
+        "half tainted",
+        "half tainted, and noted",
+        "noted",
+        "noted, the signal has gone since",
+        "noted by an earlier node of that name",
+        "not noted",
+        "no node",
+    ],
+)
+def test_the_marks_on_its_nodes_say_what_was_told_of_a_cell(nodes: tuple[NodeFacts, ...], state: State | None) -> None:
+    memory = CellMemory()
+    memory.look(nodes, signalled=False, rules=DEFAULTS, monotonic=1)
+    assert memory.inherited is state
+
+
+def test_only_the_first_look_of_a_term_finds_marks_of_others() -> None:
+    memory = CellMemory()
+    memory.look([CLEAN], signalled=False, rules=DEFAULTS, monotonic=1)
+    memory.look([TAINTED], signalled=False, rules=DEFAULTS, monotonic=2)
+    assert memory.inherited is None
 
 
 # --- signals whose time stands nowhere --------------------------------------------------------------------------

@@ -117,6 +117,12 @@ CASES = [
         lambda: stories.contested(node("a3"), rules(prevent_ca_scale_up_taint_key="example.com/closed")),
         ("node a3", "example.com/closed"),
     ),
+    Case(
+        "SignalOutsideZones",
+        "Normal",
+        lambda: stories.outside(node("x1", cell=None, signal=10), DEFAULTS),
+        ("Node x1", "serverless.tidbcloud.com/node", "topology.kubernetes.io/zone", "new nodes"),
+    ),
     Case("EvictingPods", "Normal", lambda: stories.evicting(node("a1", signal=10)), ("Node a1", "zone a", "signal")),
     Case(
         "EvictionMisconfigured",
