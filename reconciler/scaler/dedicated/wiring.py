@@ -1,0 +1,64 @@
+"""Puts dedicated workers together from what the program and the scaler offer."""
+
+import asyncio
+
+import structlog
+
+from ebbtide.model import CellLabels
+from reconciler.engine.context import Context
+from reconciler.scaler.address import Addresses
+from reconciler.scaler.dedicated.act import Act
+from reconciler.scaler.dedicated.admission import Admission
+from reconciler.scaler.dedicated.basis import Basis, Resolve
+from reconciler.scaler.dedicated.controller import Upkeep
+from reconciler.scaler.dedicated.memory import Lives
+from reconciler.scaler.dedicated.placement import Dedicated
+from reconciler.scaler.dedicated.report import Report
+from reconciler.scaler.dedicated.sizes import Sizes, tiers_of
+from reconciler.scaler.dedicated.snapshot import Snapshot
+from reconciler.scaler.dedicated.wants import Wants
+from reconciler.scaler.figures import WorkerFigures
+from reconciler.scaler.ground import Ground
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+async def by_dns(host: str) -> object:
+    """Asks the system's resolver. Raises OSError."""
+    return await asyncio.get_running_loop().getaddrinfo(host, None)
+
+
+def build(context: Context, ground: Ground, figures: WorkerFigures, resolve: Resolve = by_dns) -> Dedicated:
+    """Dedicated workers as the settings want them; in a dry run without anything that could write."""
+    settings = context.settings.worker_scaler
+    basis = _basis(context, ground, figures, resolve)
+    ground.clusters.add_source(basis.snapshot.clusters)
+    port, template = settings.worker_port, settings.template_sts_name
+    act = None if context.dry_run else Act(context.client, ground.stores, template, settings.name, port)
+    return Dedicated(basis, Upkeep(basis, act, ground.stores), ground, dry_run=context.dry_run)
+
+
+def _basis(context: Context, ground: Ground, figures: WorkerFigures, resolve: Resolve) -> Basis:
+    settings, rebalance = context.settings.worker_scaler, context.settings.node_rebalance
+    return Basis(
+        settings=settings,
+        cells=CellLabels(rebalance.node_group_label, rebalance.zone_label),
+        sizes=_sizes(context),
+        addresses=Addresses.of(settings),
+        clock=context.clock,
+        snapshot=Snapshot(ground.stores, settings.name),
+        book=ground.book,
+        wants=Wants(settings.start_timeout),
+        lives=Lives(settings.reservation_seconds),
+        admission=Admission(ground.stores, settings.worker_count_limit),
+        report=Report(figures, context.shared.recorder, settings.namespace, settings.template_sts_name),
+        resolve=resolve,
+    )
+
+
+def _sizes(context: Context) -> Sizes:
+    settings = context.settings.worker_scaler
+    tiers, warnings = tiers_of(settings.sts_configs)
+    for warning in warnings:
+        log.warning(warning)
+    return Sizes(tiers, settings.worker_max_cores, settings.worker_min_storage_gb)
