@@ -34,6 +34,10 @@ class Kind(StrEnum):
     INTERRUPTION = "interruption"
 
 
+# Of the event on the node, whoever writes it.
+REASONS: Final = {Kind.REBALANCE: "RebalanceRecommended", Kind.INTERRUPTION: "InterruptionNotice"}
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
     """`at` in epoch seconds: when the rebalance was recommended, or when the instance will be taken.

@@ -9,6 +9,7 @@ from reconciler.readmission import wiring as readmission
 from reconciler.rebalance import wiring as rebalance
 from reconciler.rebalance.status import CellStatus
 from reconciler.scaler.pool import Desk
+from reconciler.signals import wiring as signals
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,4 +38,7 @@ def build(context: Context) -> Controllers:
         from reconciler.certificates import wiring as certificates  # noqa: PLC0415
 
         found.append(certificates.build(context))
+    if context.settings.signals.sqs.queue_url and not context.dry_run:
+        # A dry run reads no queue: messages that it has seen would be hidden from whoever can store them.
+        found.append(signals.build(context))
     return Controllers(tuple(found), cells)

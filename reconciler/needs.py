@@ -42,6 +42,8 @@ def needs(settings: Settings, namespace: str, *, dry_run: bool, deployment: str 
         found.append(Need("get", DEPLOYMENTS, purpose, namespace=namespace, name=deployment, essential=False))
     if settings.node_rebalance.run:
         found += _needs_of_rebalance(settings.node_rebalance)
+    elif settings.signals.sqs.queue_url:
+        found += [Need(verb, NODES, "to tell nodes what the queue says") for verb in ("get", "patch")]
     return found
 
 

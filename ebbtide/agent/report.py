@@ -10,10 +10,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from ebbtide.agent.imds import Result
 from ebbtide.kube.resources import EVENTS, NODES
 from ebbtide.model import NodeFacts, format_micro_time
-from ebbtide.notices import Kind, Notice
+from ebbtide.notices import REASONS, Kind, Notice
 
 CONTROLLER: Final = "ebbtide/agent"
-REASONS: Final = {Kind.REBALANCE: "RebalanceRecommended", Kind.INTERRUPTION: "InterruptionNotice"}
 # events.k8s.io/v1, `reportingInstance`.
 _LONGEST_INSTANCE: Final = 128
 

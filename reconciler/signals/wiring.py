@@ -1,0 +1,46 @@
+"""Puts the reader of the queue together from what the program offers."""
+
+import os
+import re
+from collections.abc import Mapping
+from functools import partial
+from importlib import import_module
+from typing import Final
+from urllib.parse import urlsplit
+
+from ebbtide.config.signals import Sqs
+from ebbtide.errors import UsageError
+from reconciler.engine.context import Context
+from reconciler.signals.act import Act
+from reconciler.signals.controller import QueueReader
+from reconciler.signals.report import Report
+
+# `sqs.eu-central-1.amazonaws.com`, `vpce-….sqs.eu-central-1.vpce.amazonaws.com`, `eu-central-1.queue.amazonaws.com`
+_REGION: Final = re.compile(r"(?:^|\.)sqs(?:-fips)?\.([a-z0-9-]+)\.|^([a-z0-9-]+)\.queue\.")
+
+
+def build(context: Context) -> QueueReader:
+    """The reader. Raises UsageError when the extra is not installed, or the region cannot be told."""
+    sqs = context.settings.signals.sqs
+    region = region_of(sqs, os.environ)
+    try:
+        queue = import_module("reconciler.signals.queue")
+    except ModuleNotFoundError as error:
+        words = f"signals.sqs.queue-url is set, but {error.name} is not installed: pip install 'ebbtide[sqs]'"
+        raise UsageError(words) from error
+    key = context.settings.node_rebalance.rebalance_signal_taint_key
+    return QueueReader(
+        partial(queue.opened, sqs.queue_url, region),
+        Act(context.client, context.nodes, key),
+        Report(context.registry, context.shared.recorder),
+    )
+
+
+def region_of(sqs: Sqs, environ: Mapping[str, str]) -> str:
+    """The key, else what the queue's URL says, else the environment. Raises UsageError."""
+    match = _REGION.search(urlsplit(sqs.queue_url).hostname or "")
+    named = (match[1] or match[2]) if match else ""
+    found = sqs.region or named or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or ""
+    if not found:
+        raise UsageError(f"signals.sqs.region must be set: {sqs.queue_url} does not say in which region it is")
+    return found
