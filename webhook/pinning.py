@@ -42,14 +42,14 @@ def pin(
     metadata: Raw, spec: Raw, pool: str, group: str, tolerations: tuple[Toleration, ...], labels: CellLabels
 ) -> Pin:
     """What a pod of the pool with this metadata and spec lacks. Raises TypeError for a field of a wrong type."""
-    wanted = {vocabulary.POOL_LABEL: pool, **({vocabulary.NODE_GROUP_PIN_LABEL: group} if group else {})}
+    wanted = ((vocabulary.POOL_LABEL, pool), (vocabulary.NODE_GROUP_PIN_LABEL, group))
     own = mapping(metadata, "labels")
     contradicts, tolerates = _tolerance(tolerations, group, labels)
     shared = pool == vocabulary.POOL_SHARED
     return Pin(
         pool=pool,
         group=group,
-        labels=tuple((key, value) for key, value in wanted.items() if key not in own),
+        labels=tuple([each for each in wanted if each[1] and each[0] not in own]),
         selects=bool(group) and labels.group not in mapping(spec, "nodeSelector"),
         tolerates=bool(group) and not tolerates and contradicts is None,
         spreads=shared and not _spread_over_zones(spec, labels),

@@ -34,18 +34,17 @@ class Draft:
     def put(self, path: Path, value: Any) -> None:
         """Sets the member of an object, whether it is there or not."""
         self.changes += 1
-        lacking = self._lacking(path)
-        if lacking is None:
+        there = self._there(path)
+        if there == len(path):
             self._write("replace", pointer(path), value)
-        elif lacking == path:
+        elif there == len(path) - 1:
             self._write("add", pointer(path), value)
         else:
-            self._grow(lacking, path[len(lacking) :], value)
+            self._grow(path[: there + 1], path[there + 1 :], value)
 
     def append(self, path: Path, value: Any) -> None:
         """Adds to the end of the list at `path`, which need not be there."""
-        lacking = self._lacking(path)
-        if lacking is not None:
+        if self._there(path) < len(path):
             self.put(path, [value])
         elif isinstance(_at(self._root, path), list):
             self.changes += 1
@@ -53,14 +52,14 @@ class Draft:
         else:
             raise TypeError(f"{pointer(path)} is no list")
 
-    def _lacking(self, path: Path) -> Path | None:
-        """The highest part of the path where nothing or null is; None when there is a value at its end."""
+    def _there(self, path: Path) -> int:
+        """How many steps of the path lead to something else than nothing or null."""
         here: Any = self._root
         for depth, step in enumerate(path):
             here = here.get(step) if type(here) is dict else _entry(here, step, path[:depth])
             if here is None:
-                return path[: depth + 1]
-        return None
+                return depth
+        return len(path)
 
     def _grow(self, top: Path, below: Path, value: Any) -> None:
         made = self._made.get(top)

@@ -7,12 +7,13 @@ from enum import StrEnum
 from typing import Final
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Gauge
 
 from ebbtide.exclusion.decide import Concern, Skip
 from ebbtide.exclusion.zones import BlockedZones
 from ebbtide.service.log import frequent
 from webhook.decide import Decision, Untouched
+from webhook.figures import Durations, Tally
 from webhook.review import Kind, Operation, Request
 
 log = structlog.stdlib.get_logger(__name__)
@@ -49,6 +50,9 @@ class Failure(StrEnum):
     PATH = "path"
 
 
+_UNREAD: Final = (UNKNOWN, UNKNOWN, Result.ERROR)
+
+
 def result_of(decision: Decision, *, changed: bool) -> Result:
     """A pinned pod whose last zone must stay open is changed, although something was skipped."""
     if changed:
@@ -61,27 +65,32 @@ class Report:
 
     def __init__(self, registry: CollectorRegistry, age: Callable[[], float]) -> None:
         self._line = frequent(__name__)
-        requests = Counter(
-            "webhook_requests", "Admission requests.", ["webhook", "operation", "result"], registry=registry
-        )
-        known = [(kind, operation) for kind in Kind for operation in Operation]
-        self._requests = {
-            (kind, operation, result): requests.labels(kind, operation, result)
-            for kind, operation in known
-            for result in Result
-        }
-        self._unread = requests.labels(UNKNOWN, UNKNOWN, Result.ERROR)
-        skipped = Counter("webhook_skipped", "Requests by why nothing was excluded.", ["reason"], registry=registry)
-        self._skipped = {reason: skipped.labels(reason) for reason in (*Untouched, *Skip)}
-        warnings = Counter("webhook_warnings", "Reasons to warn whoever created it.", ["concern"], registry=registry)
-        self._warnings = {concern: warnings.labels(concern) for concern in Concern}
-        errors = Counter("webhook_errors", "Requests without an answer by why.", ["reason"], registry=registry)
-        self._errors = {failure: errors.labels(failure) for failure in Failure}
-        self._duration = Histogram(
+        known = [(kind, operation, result) for kind in Kind for operation in Operation for result in Result]
+        self._requests = Tally(
+            "webhook_requests", "Admission requests.", ("webhook", "operation", "result"), [*known, _UNREAD], registry
+        ).counts
+        self._skipped = Tally(
+            "webhook_skipped",
+            "Requests by why nothing was excluded.",
+            ("reason",),
+            [(reason,) for reason in (*Untouched, *Skip)],
+            registry,
+        ).counts
+        self._warnings = Tally(
+            "webhook_warnings",
+            "Reasons to warn whoever created it.",
+            ("concern",),
+            [(concern,) for concern in Concern],
+            registry,
+        ).counts
+        self._errors = Tally(
+            "webhook_errors", "Requests without an answer by why.", ("reason",), [(each,) for each in Failure], registry
+        ).counts
+        self._duration = Durations(
             "webhook_request_duration_seconds",
             "From the head of a request to its answer, the body's arrival included.",
-            buckets=_BUCKETS,
-            registry=registry,
+            _BUCKETS,
+            registry,
         )
         self.in_flight = Gauge("webhook_in_flight", "Requests under way.", registry=registry)
         self._blocked = Gauge("webhook_blocked_zones", "Blocked zones.", ["node_group"], registry=registry)
@@ -105,12 +114,12 @@ class Report:
 
     def answered(self, request: Request, decision: Decision, result: Result, seconds: float) -> None:
         """A request was answered."""
-        self._requests[request.kind, request.operation, result].inc()
-        self._duration.observe(seconds)
+        self._requests[request.kind, request.operation, result] += 1
+        self._duration.add(seconds)
         if decision.skipped is not None:
-            self._skipped[decision.skipped].inc()
+            self._skipped[(decision.skipped,)] += 1
         for caution in decision.warnings:
-            self._warnings[caution.concern].inc()
+            self._warnings[(caution.concern,)] += 1
         self._line(
             "admission",
             {
@@ -131,13 +140,11 @@ class Report:
 
     def failed(self, failure: Failure, seconds: float | None = None, request: Request | None = None) -> None:
         """A request got no answer, or one that says so."""
-        self._errors[failure].inc()
-        if request is None:
-            self._unread.inc()
-        else:
-            self._requests[request.kind, request.operation, Result.ERROR].inc()
+        self._errors[(failure,)] += 1
+        kept = _UNREAD if request is None else (request.kind, request.operation, Result.ERROR)
+        self._requests[kept] += 1
         if seconds is not None:
-            self._duration.observe(seconds)
+            self._duration.add(seconds)
 
     def fault(self, error: Exception, request: Request | None, seconds: float) -> None:
         """Our own fault. Its message may quote the object, so only its kind and place are told."""

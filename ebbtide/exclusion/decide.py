@@ -107,7 +107,7 @@ def exclude(pod: PodTraits, zones: Mapping[str, GroupZones], around: Around, rul
 def _zones(groups: Sequence[GroupZones]) -> tuple[frozenset[str], frozenset[str]]:
     """Where the groups have live nodes, and where all of them that do are blocked."""
     if len(groups) == 1:  # nearly always, and all of this is done for every pod that is created
-        return groups[0].live, groups[0].live & groups[0].blocked
+        return groups[0].live, groups[0].blocked
     live = frozenset().union(*(group.live for group in groups))
     return live, frozenset(
         zone for zone in live if all(zone in group.blocked for group in groups if zone in group.live)
@@ -153,7 +153,7 @@ def _usable_groups(pod: PodTraits, zones: Mapping[str, GroupZones], rules: Rules
         names = frozenset((rules.shared_group,))
     if not names:
         return tuple(zones.values())
-    return tuple(zones[name] for name in sorted(names) if name in zones)
+    return tuple([zones[name] for name in names if name in zones])
 
 
 def _excluding(pod: PodTraits, blocked: frozenset[str], groups: Iterable[GroupZones], around: Around) -> Exclusion:
@@ -169,8 +169,15 @@ def _excluding(pod: PodTraits, blocked: frozenset[str], groups: Iterable[GroupZo
     if pinned and pinned <= excluded:
         words = _sentence("The pod is limited to blocked zones and waits until one is open:", pinned)
         warnings.append(Caution(Concern.PINNED, words))
-    labels = {label for group in groups for zone in excluded for label in group.labels.get(zone, ())}
-    return Exclusion(tuple(sorted(excluded)), tuple(sorted(labels)), None, tuple(warnings))
+    labels = frozenset([label for group in groups for zone in excluded for label in group.labels.get(zone, ())])
+    found = _exclusion(excluded, labels)
+    return found._replace(warnings=tuple(warnings)) if warnings else found
+
+
+@lru_cache(maxsize=256)
+def _exclusion(zones: frozenset[str], labels: frozenset[str]) -> Exclusion:
+    """Nearly all pods that are created during a block get the same."""
+    return Exclusion(tuple(sorted(zones)), tuple(sorted(labels)))
 
 
 def _held_by_volumes(volumes: Sequence[frozenset[str]], blocked: frozenset[str]) -> frozenset[str]:

@@ -6,7 +6,7 @@ re-admission, which keeps the result for every pod that waits.
 
 from collections.abc import Mapping
 from sys import intern
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ebbtide import vocabulary
 from ebbtide.exclusion.affinity import NodeChoice, node_choice
@@ -51,8 +51,7 @@ def pod_traits(raw: Raw, labels: CellLabels, namespace: str = "") -> PodTraits:
     """
     metadata, spec = mapping(raw, "metadata"), mapping(raw, "spec")
     own, annotations = mapping(metadata, "labels"), mapping(metadata, "annotations")
-    sequence(metadata, "ownerReferences")
-    owner, owned_by_node = read_owner(metadata)
+    owner, owned_by_node = read_owner(metadata) if sequence(metadata, "ownerReferences") else (None, False)
     return PodTraits(
         namespace=intern(text(metadata, "namespace") or namespace),
         owner=owner,
@@ -61,18 +60,21 @@ def pod_traits(raw: Raw, labels: CellLabels, namespace: str = "") -> PodTraits:
         pinned_group=intern(text(own, vocabulary.NODE_GROUP_PIN_LABEL)),
         bound=bool(spec.get("nodeName")),
         static=owned_by_node or vocabulary.MIRROR_POD_ANNOTATION in annotations,
-        tolerations=tuple(read_toleration(entry) for entry in sequence(spec, "tolerations")),
+        tolerations=tuple([read_toleration(entry) for entry in sequence(spec, "tolerations")]),
         claims=tuple(_claims(spec)),
         choice=node_choice(spec, labels),
         blocked_zones=zones_of(text(annotations, vocabulary.BLOCKED_ZONES_ANNOTATION)),
     )
 
 
+_NO_ZONES: Final[frozenset[str]] = frozenset()
+
+
 def zones_of(annotation: str) -> frozenset[str]:
     """The zones that the value of our annotation names."""
-    return frozenset(zone for part in annotation.split(",") if (zone := part.strip()))
+    return frozenset([zone for part in annotation.split(",") if (zone := part.strip())]) if annotation else _NO_ZONES
 
 
 def _claims(spec: Raw) -> list[str]:
-    sources = (mapping(volume, "persistentVolumeClaim") for volume in sequence(spec, "volumes"))
+    sources = [mapping(volume, "persistentVolumeClaim") for volume in sequence(spec, "volumes")]
     return [name for source in sources if (name := text(source, "claimName"))]

@@ -15,7 +15,7 @@ from ebbtide.model import Cell, NodeFacts
 
 @dataclass(frozen=True, slots=True)
 class GroupZones:
-    """One node group: the zones in which it has live nodes, those that are blocked, and each zone's labels.
+    """One node group: the zones in which it has live nodes, those of them that are blocked, and each zone's labels.
 
     `labels` are the keys under which the live nodes of a zone carry it: one, unless nodes differ.
     """
