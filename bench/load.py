@@ -1,7 +1,7 @@
-"""A client for admission that costs little: requests made up beforehand, on TLS connections that are kept.
+"""A client that costs little: requests made up beforehand, on connections that are kept.
 
-It speaks as much HTTP/1.1 as the answers of webhooks need, and takes nothing but a 200. It measures by a clock of its
-own: that of a uvloop has milliseconds only.
+It speaks as much HTTP/1.1 as the answers that are measured need, and takes one status only. It measures by a clock of
+its own: that of a uvloop has milliseconds only.
 """
 
 import asyncio
@@ -21,7 +21,6 @@ _LENGTH: Final = b"content-length:"
 _END: Final = b"\r\n\r\n"
 # How much longer than planned a run may take.
 _PATIENCE: Final = 60.0
-_OK: Final = b"HTTP/1.1 200 "
 
 
 class AnswerError(Exception):
@@ -29,9 +28,13 @@ class AnswerError(Exception):
 
 
 class Connection(asyncio.Protocol):
-    """One request at a time. `answered` is called with the body of each answer, `broken` when there are no more."""
+    """One request at a time, each to be answered with the `good` status.
 
-    def __init__(self) -> None:
+    `answered` is called with the body of each answer, `broken` when there are no more.
+    """
+
+    def __init__(self, good: int) -> None:
+        self._good = f"HTTP/1.1 {good} ".encode()
         self.answered: Callable[[bytes], None] = _ignored
         self.broken: Callable[[Exception], None] = _ignored
         self._received = bytearray()
@@ -55,7 +58,7 @@ class Connection(asyncio.Protocol):
             return
         begun = end + len(_END)
         length = _length(bytes(received[:begun]).lower())
-        if length is None or not received.startswith(_OK):
+        if length is None or not received.startswith(self._good):
             self.broken(AnswerError(received[:500].decode(errors="replace")))
         elif len(received) >= begun + length:
             body = bytes(received[begun:])
@@ -70,15 +73,17 @@ class Connection(asyncio.Protocol):
 
 @dataclass(frozen=True)
 class Target:
-    """A server of 127.0.0.1, and whom to trust for it."""
+    """A server of 127.0.0.1, whom to trust for it (None: no TLS), what is asked of it, and how it is to answer."""
 
     port: int
-    trust: ssl.SSLContext
+    trust: ssl.SSLContext | None
     path: str = "/mutate"
+    method: str = "POST"
+    good: int = 200
 
     def request(self, body: bytes) -> bytes:
         """The bytes of a request."""
-        head = f"POST {self.path} HTTP/1.1\r\nHost: {_HOST}\r\nContent-Type: application/json\r\n"
+        head = f"{self.method} {self.path} HTTP/1.1\r\nHost: {_HOST}\r\nContent-Type: application/json\r\n"
         return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
     @asynccontextmanager
@@ -88,8 +93,9 @@ class Target:
         opened: list[Connection] = []
         try:
             for _ in range(count):
+                name = None if self.trust is None else _HOST
                 _, made = await loop.create_connection(
-                    Connection, _HOST, self.port, ssl=self.trust, server_hostname=_HOST
+                    lambda: Connection(self.good), _HOST, self.port, ssl=self.trust, server_hostname=name
                 )
                 opened.append(made)
             yield opened
