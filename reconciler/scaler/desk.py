@@ -144,8 +144,6 @@ class TaskDesk:
         known = self._find(arrival.task)
         self._demand_same_cluster(arrival, known)
         self._demand_size(arrival)
-        if known is not None and known.ready:
-            return known
         flight = self._flights.get(arrival.task) or self._begin(arrival, known)
         return await asyncio.shield(flight.outcome)
 
@@ -175,7 +173,7 @@ class TaskDesk:
         return flight
 
     def _verdict(self, arrival: Arrival, known: Place | None) -> Verdict:
-        """A task that has a place which is not ready yet waits for that one."""
+        """A task that has a place stays there, and is promised it anew: its client is about to come."""
         if known is not None:
             return Verdict(known.target, "it has its place already")
         return decide(arrival.size, self._placements.local.least(), self._rules)
@@ -200,7 +198,8 @@ class TaskDesk:
             log.exception("task not placed", task=str(arrival.task))
             flight.outcome.set_exception(error)
         else:
-            self._report.placed(arrival, place, verdict.reason)
+            if known is None or not known.ready:
+                self._report.placed(arrival, place, verdict.reason)
             flight.outcome.set_result(place)
 
     def _landed(self, flight: _Flight) -> None:
