@@ -37,8 +37,11 @@ class Local:
         return self.unread(self._ground.clusters.all())
 
     def unread(self, clusters: frozenset[int]) -> str:
-        """Pods that have not said yet which tasks of these clusters they have, in words; "" for none."""
-        unread = [pod.name for pod in self._pods() if self._unread(pod, clusters)]
+        """Pods that have not said yet which tasks of these clusters they have, in words; "" for none.
+
+        Where no cluster is known there is nothing to be read: a request names one before it names a task.
+        """
+        unread = [pod.name for pod in self._pods() if clusters and self._unread(pod, clusters)]
         return f"tasks of {', '.join(unread[:3])} have not been read yet" if unread else ""
 
     def _unread(self, pod: WorkerPod, clusters: frozenset[int]) -> bool:
