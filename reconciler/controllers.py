@@ -8,6 +8,7 @@ from reconciler.engine.context import Context, Runnable
 from reconciler.readmission import wiring as readmission
 from reconciler.rebalance import wiring as rebalance
 from reconciler.rebalance.status import CellStatus
+from reconciler.scaler import wiring as scaler
 from reconciler.scaler.pool import Desk
 from reconciler.signals import wiring as signals
 
@@ -41,4 +42,9 @@ def build(context: Context) -> Controllers:
     if context.settings.signals.sqs.queue_url and not context.dry_run:
         # A dry run reads no queue: messages that it has seen would be hidden from whoever can store them.
         found.append(signals.build(context))
-    return Controllers(tuple(found), cells)
+    desk = None
+    if context.settings.worker_scaler.run:
+        built = scaler.build(context)
+        desk = built.desk
+        found += built.runnables
+    return Controllers(tuple(found), cells, desk)

@@ -1,0 +1,56 @@
+"""Puts the worker scaler together from what the program offers."""
+
+from dataclasses import dataclass
+
+from reconciler.engine.context import Context, Runnable
+from reconciler.scaler.budget import Budget
+from reconciler.scaler.dedicated import wiring as dedicated
+from reconciler.scaler.desk import Placements, TaskDesk
+from reconciler.scaler.discovery import Discovery
+from reconciler.scaler.figures import WorkerFigures
+from reconciler.scaler.ground import Ground
+from reconciler.scaler.local.controller import Local
+from reconciler.scaler.placement import Rules
+from reconciler.scaler.report import PlacementReport, StatusReport, TaskFigures
+from reconciler.scaler.shared import wiring as shared
+from reconciler.scaler.status.ask import Workers
+from reconciler.scaler.status.book import Book
+from reconciler.scaler.status.clusters import Clusters
+from reconciler.scaler.status.rounds import Rounds
+from reconciler.scaler.stores import Stores
+
+
+@dataclass(frozen=True, slots=True)
+class Scaler:
+    """The desk for the front, and what runs while this process leads."""
+
+    desk: TaskDesk
+    placements: Placements
+    runnables: tuple[Runnable, ...]
+
+
+def build(context: Context) -> Scaler:
+    """The worker scaler as the settings want it; in a dry run without anything that could write."""
+    settings, registry = context.settings.worker_scaler, context.registry
+    ground = _ground(context)
+    rounds = Rounds(settings, ground.stores, ground.book, ground.clusters, StatusReport(registry))
+    figures = WorkerFigures(registry)
+    local = Local(settings, ground)
+    own = dedicated.build(context, ground, figures)
+    pool = shared.build(context, ground, figures, rounds.hurry)
+    placements = Placements(own, pool, local)
+    discovery = Discovery(ground.stores, ground.clusters, rounds, placements.all, local)
+    desk = TaskDesk(Rules.of(settings), placements, discovery, PlacementReport(registry))
+    TaskFigures(registry, lambda: desk.everything() if desk.running else None)
+    budget = Budget(context.client, settings.namespace, dry_run=context.dry_run)
+    # Rounds first: they begin the term's book, which the others read.
+    return Scaler(desk, placements, (rounds, own.upkeep, pool, budget, desk))
+
+
+def _ground(context: Context) -> Ground:
+    settings = context.settings.worker_scaler
+    stores = Stores(context.client, settings.namespace, context.ages)
+    workers = Workers(settings, context.connect)
+    context.shared.run_beside(*stores.watches, workers)
+    book = Book(stores, context.clock, workers.ask)
+    return Ground(stores, book, Clusters(settings.cluster_id, stores), workers, context.clock)
