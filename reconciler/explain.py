@@ -14,6 +14,7 @@ from ebbtide.kube.errors import Forbidden
 from ebbtide.kube.resources import NAMESPACES, NODES, PDBS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from ebbtide.kube.store import Store
 from ebbtide.model import Cell, NodeFacts, PodFacts, claim_facts, namespace_facts, pod_facts, volume_facts
+from ebbtide.vocabulary import BLOCK_ANNOTATION
 from reconciler.budgets import refusal
 from reconciler.explain_waiting import WaitingPods
 from reconciler.explanation import (
@@ -62,7 +63,8 @@ class Explainer:
 
     async def zone(self, cell: Cell) -> Explanation:
         """A zone of a node group. Raises EbbtideError if it has no node."""
-        groups = group_nodes((await self._inquiry.nodes()).values())
+        nodes, overrides = await self._inquiry.nodes_and_overrides()
+        groups = group_nodes(nodes.values())
         group = groups.get(cell.group)
         if group is None or cell.zone not in group.cells:
             known = [str(facts.cell) for each in groups.values() for facts in each.cells.values()]
@@ -70,7 +72,10 @@ class Explainer:
             raise EbbtideError(f"{missing('node in zone', str(cell), known)}{none}")
         now = self._clock.now()
         plan = decide(group, cell, None, self._rules, now)
-        return with_evictions(of_cell(f"zone {cell}", group, plan, self._rules, now), group, plan, self._rules, now)
+        found = with_evictions(of_cell(f"zone {cell}", group, plan, self._rules, now), group, plan, self._rules, now)
+        names = [node.name for node in group.cells[cell.zone].live if node.name in overrides]
+        vain = [words for name in names for words in without_effect(f"node {name}", overrides[name])]
+        return replace(found, facts={**found.facts, "warnings": [*found.facts["warnings"], *vain]})
 
     async def node(self, name: str) -> Explanation:
         """A node and its zone. Raises EbbtideError if there is no such node."""
@@ -79,7 +84,7 @@ class Explainer:
         if node is None:
             raise EbbtideError(missing("node", name, (each.name for each in nodes.values())))
         now, own = self._clock.now(), await self._inquiry.metadata(NODES, name)
-        warnings = without_effect(f"node {name}", own["annotations"])
+        warnings = without_effect(f"node {name}", own["annotations"].get(BLOCK_ANNOTATION))
         if node.cell is None:
             labels, documents = own["labels"], node_documents((node,), self._rules, now)
             advice = outside_advice(name, labels, self._rules)
@@ -133,8 +138,9 @@ class Explainer:
         )
         facts |= {"nodes": node_documents((node,), self._rules, now), "eviction": words, "wouldStay": judged.stays}
         facts["unknown"] = [*facts["unknown"], *unknown]
-        space = (await self._inquiry.metadata(NAMESPACES, pod.namespace))["annotations"]
-        facts["warnings"] = [*facts["warnings"], *without_effect(f"namespace {pod.namespace}", space)]
+        space = await self._inquiry.metadata(NAMESPACES, pod.namespace)
+        vain = without_effect(f"namespace {pod.namespace}", space["annotations"].get(BLOCK_ANNOTATION))
+        facts["warnings"] = [*facts["warnings"], *vain]
         subject, what = f"pod {pod.key}", f"evict pod {pod.key}"
         if plan.evict is None:
             held = tuple(HeldBack(what, each.reason) for each in plan.held_back if node.name in each.what.split())

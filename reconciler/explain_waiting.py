@@ -15,8 +15,8 @@ from ebbtide.kube.errors import Forbidden
 from ebbtide.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from ebbtide.kube.store import Store
 from ebbtide.model import NodeFacts, PodFacts, claim_facts, namespace_facts, volume_facts
-from ebbtide.vocabulary import GUARD_DISABLED, GUARD_ENABLED, GUARD_LABEL, POOL_LABEL
-from reconciler.explanation import SWITCHED_OFF, Explanation, Facts
+from ebbtide.vocabulary import BLOCK_ANNOTATION, GUARD_DISABLED, GUARD_ENABLED, GUARD_LABEL, POOL_LABEL
+from reconciler.explanation import SWITCHED_OFF, Explanation, Facts, without_effect
 from reconciler.inquiry import Inquiry
 from reconciler.readmission.decide import WORDS, History, PendingPod, decide, judge_pod
 from reconciler.readmission.snapshot import Snapshot, Watched, WebhookFacts, pending_pod, webhook_facts
@@ -56,6 +56,8 @@ class WaitingPods:
         if difference(waiting.traits, exclusion) is not None:
             unknown.append("how long ago other pods of its owner were admitted again; the leader paces that")
         facts = _facts(pod, waiting, exclusion, zones.groups, raw) | {"unknown": unknown}
+        space = (await self._inquiry.metadata(NAMESPACES, pod.namespace))["annotations"]
+        facts["warnings"] += without_effect(f"namespace {pod.namespace}", space.get(BLOCK_ANNOTATION))
         return Explanation(
             f"pod {pod.key}", "waiting", _reason(waiting, exclusion), facts, readmit=readmit, held_back=held
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import NodeFacts, format_time
@@ -10,16 +10,13 @@ from ebbtide.vocabulary import BLOCK_ANNOTATION, BLOCK_IGNORE, ZONE_LABEL_FALLBA
 from reconciler.rebalance.decide import evictions
 from reconciler.rebalance.describe import inferred, node_document, signal_document, zone_document
 from reconciler.rebalance.plan import Change, GroupFacts, HeldBack, Plan
-from reconciler.rebalance.signal import Signal
+from reconciler.rebalance.signal import Signal, Source
 from reconciler.rebalance.status import CellStatus
 from reconciler.rebalance.steps import EVICT_REGARDLESS_AFTER
 from reconciler.rebalance.stories import advice
 from reconciler.rebalance.verdict import State
 
 Facts = dict[str, Any]
-
-# Seconds. Machines that are kept on time differ by far less.
-_CLOCKS_MAY_DIFFER: Final = 5.0
 
 SWITCHED_OFF = HeldBack("everything", "zone rebalance is switched off: node-rebalance.run = false")
 
@@ -159,10 +156,9 @@ def _lacking(labels: Mapping[str, str], rules: NodeRebalance) -> list[str]:
     return [key for key, value in found.items() if not value]
 
 
-def without_effect(what: str, annotations: Mapping[str, str]) -> list[str]:
-    """An override of `what` that was meant and is none: nothing but one exact value is."""
-    value = annotations.get(BLOCK_ANNOTATION, BLOCK_IGNORE)
-    if value == BLOCK_IGNORE:
+def without_effect(what: str, value: str | None) -> list[str]:
+    """An override of `what` that was meant and is none: nothing but one exact value is. None: there is no override."""
+    if value in (None, BLOCK_IGNORE):
         return []
     return [f"{what}: annotation {BLOCK_ANNOTATION}={value} has no effect; only {BLOCK_ANNOTATION}={BLOCK_IGNORE} has"]
 
@@ -170,7 +166,7 @@ def without_effect(what: str, annotations: Mapping[str, str]) -> list[str]:
 def _ahead(signals: Iterable[Signal], now: float) -> Iterable[str]:
     """A signal from the future counts as brand-new for that long, and nobody sees why."""
     for signal in signals:
-        if signal.since - now > _CLOCKS_MAY_DIFFER:
+        if signal.is_ahead(now):
             yield (
                 f"the signal of node {signal.node.name} has a time that lies {signal.since - now:.0f} s in the future, "
                 f"{format_time(signal.since)}; until then it counts as 0 s old: is a clock wrong?"
@@ -185,3 +181,5 @@ def _unknown(plan: Plan, status: CellStatus, rules: NodeRebalance) -> Iterable[s
         yield f"how much of the hold-down of {rules.hold_down:g} s is left; the leader counts, and here it begins now"
     if plan.taint:
         yield "whether another program keeps removing the taint; the leader then sets it more and more slowly"
+    if any(signal.source is Source.NOW for signal in plan.signals):
+        yield "since when a signal has been seen whose time stands nowhere; the leader counts from its first look"

@@ -20,6 +20,7 @@ from ebbtide.kube.resources import LEASES, NODES, PODS, Resource
 from ebbtide.kube.store import Store, Versioned
 from ebbtide.kube.stream import ADDED
 from ebbtide.model import CellLabels, NodeFacts, node_facts, pod_facts
+from ebbtide.vocabulary import BLOCK_ANNOTATION
 
 T = TypeVar("T", bound=Versioned)
 
@@ -39,6 +40,19 @@ class Inquiry:
     async def nodes(self) -> Store[NodeFacts]:
         """All nodes."""
         return await self.collect(NODES, lambda raw: node_facts(raw, self.labels))
+
+    async def nodes_and_overrides(self) -> tuple[Store[NodeFacts], Mapping[str, str]]:
+        """All nodes, and by name the overrides that they carry, whatever is written there."""
+        overrides: dict[str, str] = {}
+
+        def read(raw: Mapping[str, Any]) -> NodeFacts:
+            facts = node_facts(raw, self.labels)
+            value = (raw["metadata"].get("annotations") or {}).get(BLOCK_ANNOTATION)
+            if value is not None:
+                overrides[facts.name] = value
+            return facts
+
+        return await self.collect(NODES, read), overrides
 
     async def pods_of(self, node: str) -> list[dict[str, Any]]:
         """The pods that are bound to a node, raw."""

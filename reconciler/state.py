@@ -55,8 +55,14 @@ def document(
             cell_document(cell, statuses[cell], facts[cell].nodes if cell in facts else (), rules, now)
             for cell in sorted(statuses)
         ],
+        "outside": sorted(node.name for node in present if _is_left_out(node, rules)),
         "webhook": {"blockedZones": blocked_zones(present, rules)},
     }
+
+
+def _is_left_out(node: NodeFacts, rules: NodeRebalance) -> bool:
+    """Whether the node has a signal and belongs to no zone of a node group, so that nothing is done about it."""
+    return node.cell is None and not node.deleting and node.taint(rules.rebalance_signal_taint_key) is not None
 
 
 def leader_document(leader: Record | None) -> Document:

@@ -24,6 +24,7 @@ _STYLES: Final = {
 }
 # From here on the reasons have room beside the figures; below it each has lines of its own.
 _WIDE: Final = 132
+_MOST_NAMES: Final = 10
 _SOURCES: Final = {
     Source.LEADER: "as the leader sees it",
     Source.DRY_RUN: "as a dry run sees it, which changes nothing",
@@ -40,6 +41,10 @@ def picture(answer: Answer, width: int) -> RenderableType:
     if not found["rebalance"]["run"]:
         off = "zone rebalance is switched off (node-rebalance.run = false): nothing is done about what is shown here"
         parts.append(plain(off, "bold red"))
+    if found.get("outside"):
+        names = ", ".join(found["outside"][:_MOST_NAMES]) + (" …" if len(found["outside"]) > _MOST_NAMES else "")
+        left_out = f"signalled, but without the labels of a node group and a zone, and left alone: {names}"
+        parts.append(plain(f"note: {left_out}", "yellow"))
     parts.append(Text())
     parts.append(_table(cells, found["at"], width) if cells else plain("no node belongs to a zone of a node group"))
     if width < _WIDE:

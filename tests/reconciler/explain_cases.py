@@ -224,6 +224,21 @@ NODES = [
         ),
     ),
     Case(
+        "a node of the zone with an override that is none",
+        "a2, b1",
+        zone("a"),
+        "open",
+        facts={
+            "warnings": ["node a1: annotation ebbtide/block=IGNORE has no effect; only ebbtide/block=ignore has"],
+        },
+        others=(
+            objects.changed(
+                objects.node("a1", group="g", zone="a"),
+                {"metadata": {"annotations": {vocabulary.BLOCK_ANNOTATION: "IGNORE"}}},
+            ),
+        ),
+    ),
+    Case(
         "a signal from the future",
         "b1",
         node("a1"),
@@ -417,6 +432,20 @@ WAITING = [
         ("every zone that it could use is blocked",),
         facts={"skipped": "last-zone"},
         others=(waits(GUARDED),),
+    ),
+    Case(
+        "a waiting pod in a namespace with an override that is none",
+        BLOCKED,
+        pod("p"),
+        "waiting",
+        facts={
+            "warnings": ["namespace default: annotation ebbtide/block=no has no effect; only ebbtide/block=ignore has"],
+        },
+        others=(
+            waits(GUARDED),
+            WEBHOOK,
+            objects.namespace("default", annotations={vocabulary.BLOCK_ANNOTATION: "no"}),
+        ),
     ),
     Case(
         "the scheduler's own words",

@@ -106,6 +106,7 @@ def test_what_only_a_leader_knows_is_named() -> None:
     assert "hold-down of 600 s" in by_name["hold-down"][0]
     assert "`cached`" in by_name["all cordoned"][0]
     assert "another program" in by_name["two signals"][0]
+    assert "time stands nowhere" in by_name["two signals"][1]
     assert by_name["a block that holds"] == []
 
 

@@ -97,6 +97,18 @@ def test_since_is_when_a_blocked_zone_was_tainted_and_when_a_waiting_one_was_sig
     assert waiting["since"] == format_time(NOW - 10)
 
 
+def test_signalled_nodes_outside_every_zone_are_named() -> None:
+    """Nothing is done about them, which nobody would see otherwise."""
+    nodes = [
+        node("x2", signal=10, cell=None),
+        node("x1", signal=signal_taint(), cell=None),
+        node("x3", cell=None),
+        node("x4", signal=10, cell=None, deleting=True),
+        node("a1", signal=10),
+    ]
+    assert document(nodes, None, NOTHING_KNOWN, DEFAULTS, NOW)["outside"] == ["x1", "x2"]
+
+
 def test_a_switched_off_zone_rebalance_is_said() -> None:
     assert document([], None, NOTHING_KNOWN, rules(run=False), NOW)["rebalance"] == {"run": False}
 

@@ -103,6 +103,16 @@ def test_notes_are_shown() -> None:
     assert "note: the leader cannot be asked" in drawn(Answer(state([]), ("the leader cannot be asked",)))
 
 
+def test_signalled_nodes_that_are_left_alone_are_named() -> None:
+    """A few of them: a pool without labels may have thousands."""
+    nodes = [node(f"x{number:03}", signal=10, cell=None) for number in range(50)]
+    shown = " ".join(drawn(Answer(state(nodes))).split())
+    assert "left alone: x000, x001," in shown
+    assert "x009 …" in shown
+    assert "x010" not in shown
+    assert "left alone" not in drawn(Answer(state(CORDONED)))
+
+
 def test_nothing_from_the_cluster_steers_the_terminal() -> None:
     """Neither as markup of the table's, nor as an escape sequence, nor by turning the direction of writing."""
     evil = Record("[bold red]x[/] :smile: \x1b[2J\u202e\r\n", 15.0, NOW, NOW, 3, {})
