@@ -17,6 +17,7 @@ from ebbtide.kube.resources import (
     PODS,
     SECRETS,
 )
+from reconciler.scaler.needs import needs_of_scaler
 
 _READS = ("get", "list", "watch")
 
@@ -28,6 +29,8 @@ def needs(settings: Settings, namespace: str, *, dry_run: bool, deployment: str 
         found += _needs_of_readmission(settings, dry_run=dry_run)
     if settings.certs.mode == "self-managed":
         found += _needs_of_certificates(settings, namespace, dry_run=dry_run)
+    if settings.worker_scaler.run:
+        found += needs_of_scaler(settings.worker_scaler, dry_run=dry_run)
     if dry_run:
         return found
     lease = settings.leader_election.lease_name

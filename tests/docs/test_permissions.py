@@ -6,12 +6,18 @@ from pathlib import Path
 from ebbtide.config import Settings
 from ebbtide.config.admission import Certs
 from ebbtide.config.rebalance import NodeRebalance
+from ebbtide.config.scaler import WorkerScaler
 from ebbtide.kube.permissions import Need
 from reconciler.needs import needs
+from reconciler.scaler.needs import needs_of_scaler
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "running.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| ((?:[a-z]+(?:, )?)+) \| (`[^|]+) \| ([^|]+) \|", PAGE, flags=re.MULTILINE)
-WITH_EVERYTHING = Settings(node_rebalance=NodeRebalance(zonal_volume_policy="hold"), certs=Certs(mode="self-managed"))
+WITH_EVERYTHING = Settings(
+    node_rebalance=NodeRebalance(zonal_volume_policy="hold"),
+    certs=Certs(mode="self-managed"),
+    worker_scaler=WorkerScaler(run=True),
+)
 
 
 def resource(need: Need) -> str:
@@ -41,3 +47,13 @@ def test_what_is_needed_is_told_from_what_is_not() -> None:
     essential = {(need.verb, resource(need)) for need in asked(Settings(certs=Certs(mode="files"))) if need.essential}
     assert told("yes") == essential
     assert told("no").isdisjoint(essential)
+
+
+def test_what_workers_need_is_told_apart() -> None:
+    namespaced = [need for need in needs_of_scaler(WorkerScaler(run=True), dry_run=False) if need.namespace]
+    assert told("for workers") == {(need.verb, resource(need)) for need in namespaced if need.essential}
+
+
+def test_a_dry_run_asks_for_nothing_that_writes() -> None:
+    asked_dry = needs(WITH_EVERYTHING, "ebbtide-system", dry_run=True)
+    assert {need.verb for need in asked_dry} <= {"get", "list", "watch"}
