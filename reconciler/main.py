@@ -264,6 +264,8 @@ class Reconciler:
             await self._leading(Term(0, self._stopping))
 
     def _stop_standing(self) -> None:
+        if self.front is not None:
+            self.front.leave()
         self._stopping.set()
         self._elector.stop()
 

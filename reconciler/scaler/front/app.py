@@ -41,19 +41,23 @@ class Front:
         self._report = report
         self._most_at_once = most_at_once
         self._in_flight = 0
+        self._came = float("-inf")
         self._leaving = False
         report.in_flight.set_function(lambda: self._in_flight)
 
     def leave(self) -> None:
         """From now on every answer ends its connection."""
         self._leaving = True
-        self._dispatch.leave()
+
+    def quiet(self, seconds: float) -> bool:
+        """Whether nobody has asked for anything for so long, or waits."""
+        return not self._in_flight and asyncio.get_running_loop().time() - self._came > seconds
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = cast("Connection", request.protocol)
         connection.taken()
         asked, loop = read(request.method, request.raw_path, self._rules), asyncio.get_running_loop()
-        begun = loop.time()
+        begun = self._came = loop.time()
         self._in_flight += 1
         try:
             answer = await self._answer(request, asked)

@@ -100,7 +100,8 @@ class Dispatch:
             answer = answers.later("the worker is not ready yet")
         finally:
             self._waits.discard(wait)
-        return answer if self._leadership.leads() else await self._follow(asked, passed_on=False)
+        stays = self._leadership.leads() and self._succession is None
+        return answer if stays else await self._follow(asked, passed_on=False)
 
     def _state(self, asked: Existence) -> Answer:
         place = self._desk.find(asked.task, asked.cluster)

@@ -28,6 +28,10 @@ MOST_AT_ONCE: Final = 16_384
 # Another replica takes a lease that was released within a little more than two of its attempts.
 _SUCCESSOR_WITHIN: Final = 6.0
 _LOOK_EVERY: Final = 0.5
+# Clients come again every three seconds: so long it takes until the last of them has passed by, and somewhat longer
+# until it is certain that there is none.
+_LAST_CALLS: Final = 4.0
+_NOBODY_FOR: Final = 10.0
 _LAST_ANSWERS: Final = 2.0
 
 
@@ -43,10 +47,10 @@ class Surroundings:
 
 
 class Service:
-    """The front as a part of the process: `run` serves until `stop`, which it survives by a few seconds.
+    """The front as a part of the process: `run` serves until `stop`, which it survives by some seconds.
 
-    It is to be stopped after the election: clients that wait are then sent to the next leader rather than left with an
-    address at which nobody will be.
+    `leave` is to be called when the process begins to end, `stop` after the election: clients that wait, or come again
+    to this very address, are then sent to the next leader rather than left with an address at which nobody will be.
     """
 
     def __init__(self, rules: WorkerScaler, around: Surroundings, most_at_once: int = MOST_AT_ONCE) -> None:
@@ -66,15 +70,24 @@ class Service:
             await self._stopping.wait()
             await self._hand_over()
 
+    def leave(self) -> None:
+        """The lead is about to be given up."""
+        self._front.leave()
+        self._dispatch.leave()
+
     def stop(self) -> None:
         self._stopping.set()
 
     async def _hand_over(self) -> None:
-        self._front.leave()
+        self.leave()
+        if self._front.quiet(_NOBODY_FOR):
+            return
         with suppress(TimeoutError):
             async with asyncio.timeout(_SUCCESSOR_WITHIN):
                 await self._successor()
         self._dispatch.let_go()
+        if self._leadership.leader():
+            await asyncio.sleep(_LAST_CALLS)
 
     async def _successor(self) -> None:
         while not self._leadership.leader():

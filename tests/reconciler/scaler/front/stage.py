@@ -142,13 +142,9 @@ class Stage:
         self.service = Service(rules, around, most_at_once)
         self.wire = Wire(self.service.connections)
         self.listening = None if in_memory else bind(LOOPBACK, 0)
+        self.port = 0 if self.listening is None else int(self.listening.getsockname()[1])
         self.url = IN_MEMORY if self.listening is None else f"http://{LOOPBACK}:{self.port}"
         leadership.own = leadership.own or self.url
-
-    @property
-    def port(self) -> int:
-        assert self.listening is not None
-        return int(self.listening.getsockname()[1])
 
     async def __aenter__(self) -> Self:
         connector = self.wire.connector() if self.listening is None else aiohttp.TCPConnector(limit=0)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from aiohttp import ServerDisconnectedError
 
 from ebbtide.config.scaler import WorkerScaler
 from ebbtide.sim.time import simulate
@@ -14,7 +13,7 @@ from reconciler.scaler.front import wiring
 from reconciler.scaler.pool import Unavailable
 from reconciler.scaler.task import TaskId
 from tests.reconciler.scaler.front.laws import check
-from tests.reconciler.scaler.front.stage import KNOWN, Stage, front, init, known, raw, state, until
+from tests.reconciler.scaler.front.stage import KNOWN, LOOPBACK, Stage, front, init, known, raw, state, until
 
 MANY = 1500
 LEADER = "http://192.0.2.7:19500"
@@ -131,6 +130,38 @@ def test_at_its_end_a_replica_sends_who_waits_and_who_still_comes_to_the_next_le
     play(story)
 
 
+def test_at_its_end_a_replica_waits_for_clients_that_were_told_to_come_again() -> None:
+    async def story(stage: Stage) -> None:
+        stage.desk.trouble = Unavailable("the limit is reached")
+        assert (await stage.ask("POST", init())).status == 503
+        stage.leadership.leading, stage.leadership.elsewhere = False, LEADER
+        stage.service.stop()
+        await asyncio.sleep(3)
+        assert (await stage.ask("POST", init())).headers["Location"] == f"{LEADER}/load_data"
+        await stage.serving
+
+    play(story)
+
+
+def test_who_waits_for_a_place_when_the_desk_ends_is_sent_to_the_next_leader_too() -> None:
+    """The desk ends before the lease is released."""
+
+    async def story(stage: Stage) -> None:
+        stage.desk.opened.clear()
+        waits = asyncio.create_task(stage.ask("POST", init()))
+        await until(lambda: stage.desk.waiting == 1)
+        stage.service.leave()
+        stage.desk.trouble = Unavailable("its placement was given up")
+        stage.desk.opened.set()
+        await asyncio.sleep(1)
+        stage.leadership.leading = False
+        stage.leadership.successors = ["", LEADER]
+        stage.service.stop()
+        assert (await waits).headers["Location"] == f"{LEADER}/load_data"
+
+    play(story)
+
+
 def test_at_its_end_a_replica_without_successor_tells_who_waits_to_come_again() -> None:
     async def story(stage: Stage) -> None:
         stage.desk.opened.clear()
@@ -180,12 +211,12 @@ def test_idle_connections_do_not_hold_up_the_end() -> None:
 
 async def test_the_port_is_free_again_after_the_end() -> None:
     async with front(known()) as stage:
-        assert (await stage.ask("GET", state())).status == 302
-        stage.leadership.leading, stage.leadership.elsewhere = False, LEADER
+        _, writer = await asyncio.open_connection(LOOPBACK, stage.port)
         stage.service.stop()
         await stage.serving
-        with pytest.raises((OSError, ServerDisconnectedError)):
-            await stage.ask("GET", state())
+        writer.close()
+        with pytest.raises(OSError, match=str(stage.port)):
+            await asyncio.open_connection(LOOPBACK, stage.port)
 
 
 def test_patience_is_the_settings() -> None:
