@@ -4,3 +4,5 @@
 pure. `state` keeps what is known of the cluster, `app` serves, `tls` and `readiness` say whom to trust and when to be
 trusted, `report` tells what was done, `main` puts it together. Nothing here writes to the cluster.
 """
+
+import ebbtide.service.lean  # noqa: F401 - before anything here imports structlog

@@ -1,4 +1,4 @@
-"""`ebbtide explain pod -f MANIFEST`: what admission would do with the objects of a manifest."""
+"""What admission would do now: `ebbtide explain pod -f MANIFEST`, and a part of `ebbtide explain pod`."""
 
 import sys
 from collections.abc import Mapping
@@ -28,14 +28,30 @@ async def answer(path: str, form: str, client: Client, settings: Settings) -> in
     return 0
 
 
+async def admitted_anew(raw: Mapping[str, Any], client: Client, settings: Settings) -> Document:
+    """About a pod that is there, as it is but without its node: what would be done if it were created now.
+
+    Without `subject`. Raises KubeError.
+    """
+    spec = {key: value for key, value in raw["spec"].items() if key != "nodeName"}
+    # The items of a list do not say what they are.
+    document = await admission_of(client, settings, {**raw, "apiVersion": "v1", "kind": "Pod", "spec": spec})
+    return {key: value for key, value in document.items() if key != "subject"}
+
+
 def show(document: Document, terminal: Terminal) -> None:
     """In words, and the patch as it is sent."""
     terminal.show(plain(f"{document['subject']}: {document['state']}", "bold"))
     terminal.show(plain(f"  because  {document['reason']}"))
     for warning in document["warnings"]:
         terminal.show(plain(f"  warning  {warning}"))
-    for each in document["patch"]:
-        terminal.show(plain(f"  {each['op']:<7}  {each['path']}  {orjson.dumps(each['value']).decode()}"))
+    for operation in document["patch"]:
+        terminal.show(plain(f"  {operation['op']:<7}  {change(operation)}"))
+
+
+def change(operation: Mapping[str, Any]) -> str:
+    """Path and value of an operation of a JSON patch."""
+    return f"{operation['path']}  {orjson.dumps(operation['value']).decode()}"
 
 
 def objects(path: str) -> list[Mapping[str, Any]]:

@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from ebbtide.cli.asking import Terminal, add_flags, ask, duration, plain, print_
 from ebbtide.clock import SystemClock
 from ebbtide.config import Settings
 from ebbtide.kube.client import Client
+from ebbtide.kube.errors import Forbidden
 from ebbtide.model import Cell
 from reconciler.explain import Explainer
 from reconciler.explanation import Explanation
@@ -21,11 +23,13 @@ from reconciler.inquiry import Inquiry
 
 Question = Callable[[Explainer], Awaitable[Explanation]]
 Line = tuple[str, str]
+Raw = dict[str, Any]
 
 # The nodes of a zone may be thousands; the JSON form has all of them.
 _MOST_NODES: Final = 20
 # A node has up to 110 pods by default, and they may all be held by one budget.
 _MOST_HELD: Final = 20
+_ADMITTED: Final = {"mutated": "changed", "unchanged": "left as it is", "skipped": "left alone"}
 _CLOCKS: Final = {
     "taint-value": "the value of its taint",
     "time-added": "the timeAdded of its taint",
@@ -51,7 +55,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     which.add_argument(
         "-f", "--filename", metavar="PATH", help="manifest instead: what admission would do, with the patch (-: stdin)"
     )
-    pod.set_defaults(question=lambda subject: lambda explainer: explainer.pod(*subject))
+    pod.set_defaults(question=lambda subject: lambda explainer: explainer.pod(*subject), is_pod=True)
     for each in (zone, node, pod):
         add_flags(each)
 
@@ -59,17 +63,32 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     if getattr(arguments, "filename", None) is not None:
         return ask(arguments, partial(admission.answer, arguments.filename, arguments.output))
-    return ask(arguments, partial(_answer, arguments.question(arguments.subject), arguments.output))
+    pod = arguments.subject if "is_pod" in arguments else None
+    return ask(arguments, partial(_answer, arguments.question(arguments.subject), pod, arguments.output))
 
 
-async def _answer(question: Question, form: str, client: Client, settings: Settings) -> int:
+async def _answer(
+    question: Question, pod: tuple[str, str] | None, form: str, client: Client, settings: Settings
+) -> int:
     inquiry = Inquiry(client, settings, settings.home)
     explanation = await question(Explainer(inquiry, settings, SystemClock()))
+    if pod is not None:
+        found = await _of_admission(await inquiry.pod(*pod), client, settings)
+        unknown = [*explanation.facts.get("unknown", ()), *found.pop("unknown", ())]
+        explanation = replace(explanation, facts={**explanation.facts, **found, "unknown": unknown})
     if form == "json":
         print_json(explanation.document())
     else:
         show(explanation, Terminal())
     return 0
+
+
+async def _of_admission(raw: Raw | None, client: Client, settings: Settings) -> dict[str, Any]:
+    """What is to be added to the facts about a pod, which may have gone meanwhile."""
+    try:
+        return {} if raw is None else {"admission": await admission.admitted_anew(raw, client, settings)}
+    except Forbidden as error:
+        return {"unknown": [f"what admission would do with it: {error}"]}
 
 
 def show(explanation: Explanation, terminal: Terminal) -> None:
@@ -101,6 +120,7 @@ def _lines(explanation: Explanation) -> Iterator[Line]:
         yield "signal", f"of node {signal['node']}, {duration(signal['ageSeconds'])} old, read from {source}"
     yield from _of_waiting(facts)
     yield from _of_group(facts)
+    yield from _admitted_anew(facts.get("admission"))
     if facts.get("lookAgainInSeconds") is not None:
         yield "next look", f"in {duration(facts['lookAgainInSeconds'])}, if nothing happens before"
     for unknown in facts.get("unknown", ()):
@@ -146,6 +166,17 @@ def _of_waiting(facts: Any) -> Iterator[Line]:
         yield "warning", warning
     if facts.get("scheduler"):
         yield "scheduler", facts["scheduler"]
+
+
+def _admitted_anew(found: Any) -> Iterator[Line]:
+    """What the webhook would do with a pod."""
+    if not found:
+        return
+    yield "admission", f"if it were created now it would be {_ADMITTED[found['state']]}: {found['reason']}"
+    for warning in found["warnings"]:
+        yield "warning", f"of admission: {warning}"
+    for operation in found["patch"]:
+        yield f"  {operation['op']}", admission.change(operation)
 
 
 def _of_group(facts: Any) -> Iterator[Line]:
