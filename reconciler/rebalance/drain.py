@@ -166,7 +166,8 @@ class Drain:
             return None
         if self._paused_until > monotonic:
             return self._paused_until - monotonic
-        certain, waiting = self._candidates(monotonic)
+        certain, doubtful = self._candidates(monotonic)
+        questions = [self._question(pods, tasks, monotonic) for pods in doubtful]
         what = due(certain, self._attempts, self._leaving(), self._rules, monotonic)
         for candidate in what.now:
             self._in_flight[candidate.pod.uid] = candidate
@@ -175,25 +176,26 @@ class Drain:
             asking = tasks.create_task(self._ask(candidate, node), name=f"evict {candidate.pod.key}")
             self._asking.add(asking)
             asking.add_done_callback(self._asking.discard)
-        return soonest((what.next_in, *(self._question(pods, tasks, monotonic) for pods in waiting)))
+        return soonest((what.next_in, *questions))
 
     def _candidates(self, monotonic: float) -> tuple[list[Candidate], list[list[Candidate]]]:
-        """The pods that may be asked to go, and by node those that wait until it is known what their node is.
+        """The pods that may be asked to go, and by node those of which it is not known what their node is.
 
-        Among the first are those asked for already, even if they are terminating by now.
+        Among the first are those asked for already, even if they are terminating by now. Pods of a node that gives no
+        answer for too long are among both.
         """
         certain = list(self._in_flight.values())
-        waiting = list[list[Candidate]]()
-        watched = self._watched_nodes()
+        doubtful = list[list[Candidate]]()
+        watched, some_wait = self._watched_nodes(), False
         for emptied in self._nodes.values():
             pods = list(self._of(emptied))
+            if pods and not emptied.standing.is_confirmed(watched):
+                doubtful.append(pods)
             if emptied.standing.is_sure(watched, monotonic):
                 certain += pods
-            elif pods:
-                waiting.append(pods)
-        if waiting:
-            certain = [candidate for candidate in certain if not candidate.own]
-        return certain, waiting
+            else:
+                some_wait = some_wait or bool(pods)
+        return [candidate for candidate in certain if not (some_wait and candidate.own)], doubtful
 
     def _of(self, emptied: Emptied) -> Iterator[Candidate]:
         """The pods of a node that are to go and were not asked for."""

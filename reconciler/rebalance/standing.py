@@ -54,9 +54,10 @@ class Standing:
 
     def is_sure(self, watched: Watched, now: float) -> bool:
         """Whether pods may be asked to go."""
-        return self._is_confirmed(watched) or self._is_overdue(now)
+        return self.is_confirmed(watched) or self._is_overdue(now)
 
-    def _is_confirmed(self, watched: Watched) -> bool:
+    def is_confirmed(self, watched: Watched) -> bool:
+        """Whether there is no need for a further question."""
         known = self._confirmed
         if known is None or known.newcomers != self._newcomers:
             return False

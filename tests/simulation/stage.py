@@ -28,11 +28,13 @@ from ebbtide.sim.kinds import NODES, PODS, kind_of
 from ebbtide.sim.storage import Write
 from ebbtide.sim.stored import Object
 from ebbtide.sim.time import SimulatedClock, simulate
+from ebbtide.sim.wire import Network
 from reconciler.main import Place, Reconciler
 from tests.simulation import notation
 from tests.simulation.wiretap import Hook, Journal, Request, Wiretap
 
 NAMESPACE = "ebbtide-system"
+LOAD_DATA_PORT = 19500
 TIMINGS = Timings(stopping=2)
 # Nodes are this old when a story begins, so that signals may have been seen before it; seconds.
 AGE = 7200.0
@@ -49,7 +51,7 @@ def settings(election: dict[str, float] | None = None, **rebalance: Any) -> Sett
 
 
 class Replica:
-    """One process of the reconciler, without its HTTP port."""
+    """One process of the reconciler, without its HTTP port; its front for load data is in the network of the stage."""
 
     def __init__(self, stage: "Stage", name: str, settings: Settings, *, skew: float, dry_run: bool) -> None:
         assert isinstance(stage.cluster.clock, SimulatedClock)
@@ -61,7 +63,11 @@ class Replica:
             user_agent=f"ebbtide-reconciler/{name}",
         )
         self.clock = stage.cluster.clock.skewed(skew)
-        self.program = Reconciler(settings, self.client, self.clock, Place(NAMESPACE, name), dry_run)
+        place = Place(NAMESPACE, name, f"http://{name}:{LOAD_DATA_PORT}" if settings.worker_scaler.run else "")
+        self.program = Reconciler(settings, self.client, self.clock, place, dry_run, stage.network.connector)
+        self._network = stage.network
+        if self.program.front is not None:
+            self._network.listen(name, LOAD_DATA_PORT, self.program.front.connections)
         self.stopping = asyncio.Event()
         self.killed = False
         self.task = asyncio.ensure_future(self._run())
@@ -90,6 +96,7 @@ class Replica:
         """`kill -9`: from now on nothing leaves it, and nobody there cleans up in a way that could be seen."""
         self.killed = True
         self.tap.cut()
+        self._network.leave(self.name, LOAD_DATA_PORT)
         self.task.cancel()
 
     async def stop(self) -> None:
@@ -107,10 +114,13 @@ class Replica:
 
 
 class Stage:
-    """The cluster with everybody in it, as an async context manager."""
+    """The cluster with everybody in it, as an async context manager. `network` joins replicas, workers and clients."""
 
-    def __init__(self, cluster: Cluster, settings: Settings, timings: Timings | None) -> None:
+    def __init__(
+        self, cluster: Cluster, settings: Settings, timings: Timings | None, network: Network | None = None
+    ) -> None:
         self.cluster = cluster
+        self.network = network or Network()
         self.storage = cluster.storage
         self.faults = cluster.faults
         self.settings = settings

@@ -22,14 +22,14 @@ PODS_PATH = "/api/v1/pods"
 OUTAGE = 12.0
 
 
-async def emptying(stage: Stage) -> None:
+async def emptying(stage: Stage, within: float = 40) -> None:
     """a1 is emptied; a budget holds one pod of it, which is asked again every 10 s."""
     stage.nodes("a1 S(400s)", "a2", "b1")
     stage.cluster.create(objects.budget("db", match={"app": "db"}, min_available=1000))
     stage.pods("a1", "free")
     stage.pods("a1", "held", metadata={"labels": {"app": "db"}})
     stage.start()
-    await stage.until(lambda: "free" in stage.evicted() and len(asked(stage, "held")) == 2, within=40)
+    await stage.until(lambda: "free" in stage.evicted() and len(asked(stage, "held")) == 2, within=within)
     await asyncio.sleep(3)
 
 
@@ -216,6 +216,22 @@ def test_pods_go_all_the_same_a_minute_after_the_first_question_without_an_answe
         first = questions(stage)[0].time
         assert all(60 <= request.time - first <= 65 for request in stage.journal.evictions)
         assert len(questions(stage)) <= 60
+
+    play(story)
+
+
+def test_a_node_that_can_be_read_at_last_is_asked_for_again() -> None:
+    """Pods that went without an answer are no reason to go without one for ever."""
+
+    async def story(stage: Stage) -> None:
+        refusal = stage.faults.inject(Answer(500, "InternalError"), When("GET", NODE_PATH))
+        await emptying(stage, within=100)
+        stage.faults.remove(refusal)
+        await asyncio.sleep(40)
+        nothing_opens(stage)
+        newcomer = replace(stage, "a1")
+        await asyncio.sleep(60)
+        assert newcomer not in {request.uid for request in stage.journal.evictions}
 
     play(story)
 

@@ -102,6 +102,17 @@ def test_pods_go_a_minute_after_the_first_of_several_questions_without_an_answer
     assert standing.is_sure(OPEN, 100.0 + UNANSWERED)
 
 
+def test_an_answer_is_still_wanted_when_pods_go_without_one() -> None:
+    standing = Standing()
+    standing.ask(OPEN, 0.0)
+    standing.unanswered(50.0)
+    assert standing.is_sure(OPEN, 70.0)
+    assert not standing.is_confirmed(OPEN)
+    standing.ask(OPEN, 70.0)
+    standing.denied(71.0)
+    assert not standing.is_sure(OPEN, 200.0)
+
+
 def test_an_answer_begins_the_minute_anew() -> None:
     standing = Standing()
     standing.ask(OPEN, 0.0)
