@@ -52,7 +52,7 @@ class Watch:
             return self._pauses.next()
         self._pauses.reset()
         # Agents that were started together do not go on asking together.
-        return 0.8 * self._interval + 0.2 * jittered(2 * self._interval) - 0.1 * self._interval
+        return 0.7 * self._interval + jittered(0.4 * self._interval)
 
     async def _turn(self) -> None:
         for kind in Kind:
