@@ -1,0 +1,86 @@
+"""Whole imports through the reconciler, on simulated time."""
+
+import asyncio
+
+from tests.doubles.client import Client
+from tests.simulation.workers import Site, play_import
+
+LOCAL = ("1-170-1-0", 1 << 20)
+MEDIUM = ("1-170-2-0", 3 << 30)
+LARGE = ("1-170-2--1", 12 << 30)
+
+
+async def load(client: Client) -> None:
+    """One engine, slowly enough for the scaler to see it run."""
+    await client.init()
+    for number in range(10):
+        await client.write(1, number, b"rows")
+        await asyncio.sleep(10.0)
+    await client.flush(1)
+    await client.build()
+    await client.finished()
+
+
+def test_an_import_of_three_engines_ends_and_nothing_of_it_remains() -> None:
+    """A small one runs locally, two large ones on workers of their own, which are gone ten minutes later."""
+
+    async def story(site: Site) -> None:
+        replica = site.stage.start()
+        await site.stage.until(lambda: len(site.floor.workers) == 3)
+
+        async def one(task: str, size: int) -> str:
+            async with site.client(task, size) as client:
+                await load(client)
+                return client.base
+
+        ends = await asyncio.gather(one(*LOCAL), one(*MEDIUM), one(*LARGE))
+        assert len(set(ends)) == 3
+        assert site.sets() == ["load-data-worker-1-170-2--1", "load-data-worker-1-170-2-0"]
+        placed = {
+            target: replica.metric("worker_scaler_placements_total", target=target, result="placed")
+            for target in ("local", "dedicated")
+        }
+        assert placed == {"local": 1, "dedicated": 2}
+        took = await site.stage.until(lambda: not site.leftovers(), within=1200.0)
+        assert 580.0 <= took <= 640.0
+        assert replica.metric("worker_scaler_tasks", pool="dedicated", state="ended") == 0
+        assert replica.metric("worker_scaler_workers", pool="dedicated", state="idle") == 0
+
+    play_import(story)
+
+
+def test_with_the_pool_small_ones_share_and_the_pool_is_empty_in_the_end() -> None:
+    """Three small ones on one pod, which is removed ten minutes after the last of them."""
+
+    async def story(site: Site) -> None:
+        replica = site.stage.start()
+        await site.stage.until(lambda: replica.leads)
+
+        async def one(number: int) -> str:
+            async with site.client(f"1-170-{number}-0", 1 << 20) as client:
+                await load(client)
+                return client.base
+
+        ends = await asyncio.gather(*(one(number) for number in range(3)))
+        assert len(set(ends)) == 1
+        # What has ended and is still listed keeps the pod, as long as the worker does not collect it.
+        site.worker("ldw-shared-0").lose(*(f"1-170-{number}-0" for number in range(3)))
+        took = await site.stage.until(lambda: "ldw-shared-0" not in site.floor.workers, within=1200.0)
+        assert 590.0 <= took <= 640.0
+        assert replica.metric("worker_scaler_shared_replicas", kind="spec") == 0
+
+    play_import(story, shared_pool_enabled=True)
+
+
+def test_a_dry_run_decides_and_writes_nothing() -> None:
+    """Not even the budget: it looks, and serves no client."""
+
+    async def story(site: Site) -> None:
+        replica = site.stage.start(dry_run=True)
+        await site.stage.until(lambda: len(site.floor.workers) == 3)
+        await asyncio.sleep(120.0)
+        assert replica.program.front is None
+        assert site.worker("tikv-api-0").taken
+        assert not [request for request in site.stage.journal.writes if request.who == "one"]
+
+    play_import(story, shared_pool_enabled=True, shared_min_replicas=1)
