@@ -119,3 +119,10 @@ resources:
   emptyDir:
     sizeLimit: 16Mi
 {{- end -}}
+
+{{/* Argument: the place in the order of what a test needs. */}}
+{{- define "ebbtide.test.hook" -}}
+helm.sh/hook: test
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded,hook-failed
+{{- end -}}

@@ -1,0 +1,110 @@
+"""Each component may do what it asks for, and nothing else."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ebbtide.config import Settings, load
+from ebbtide.kube.permissions import Need
+from reconciler.needs import needs as needs_of_reconciler
+from tests.chart.helm import NAMESPACE, Helm, Object, Values, only
+from tests.chart.permissions import Grant, granted
+from webhook.needs import needs as needs_of_webhook
+
+CONFIGURATIONS: dict[str, Values] = {
+    "defaults": {},
+    "dry run": {"reconciler": {"dryRun": True}},
+    "certificates of cert-manager": {"certificates": {"mode": "cert-manager"}},
+    "an existing certificate": {"certificates": {"mode": "existing", "existingSecret": "mine"}},
+    "dry run without certificates": {
+        "reconciler": {"dryRun": True},
+        "certificates": {"mode": "existing", "existingSecret": "mine"},
+    },
+    "without zone rebalance": {"config": {"node-rebalance": {"run": False}}},
+    "pods with volumes are held": {"config": {"node-rebalance": {"zonal-volume-policy": "hold"}}},
+    "volumes are of no interest": {"config": {"webhook": {"volume-zone-awareness": False}}},
+    "volumes are of interest to evictions only": {
+        "config": {"webhook": {"volume-zone-awareness": False}, "node-rebalance": {"zonal-volume-policy": "hold"}},
+    },
+    "signals from a queue": {
+        "config": {"signals": {"sqs": {"queue-url": "https://sqs.test/1/q", "region": "eu-central-1"}}}
+    },
+    "a queue without zone rebalance": {
+        "config": {
+            "node-rebalance": {"run": False},
+            "signals": {"sqs": {"queue-url": "https://sqs.test/1/q", "region": "eu-central-1"}},
+        },
+    },
+    "workers": {"config": {"worker-scaler": {"run": True}}},
+    "workers and a shared pool": {"config": {"worker-scaler": {"run": True, "shared-pool-enabled": True}}},
+    "workers without zone rebalance": {
+        "config": {"worker-scaler": {"run": True}, "node-rebalance": {"run": False}},
+    },
+    "workers in a dry run": {"config": {"worker-scaler": {"run": True}}, "reconciler": {"dryRun": True}},
+}
+
+
+@pytest.fixture(params=CONFIGURATIONS)
+def values(request: pytest.FixtureRequest) -> Values:
+    return CONFIGURATIONS[request.param]
+
+
+@pytest.fixture
+async def objects(values: Values, tmp_path: Path) -> list[Object]:
+    return await Helm("helm4", tmp_path).render(values)
+
+
+@pytest.fixture
+def settings(objects: list[Object], tmp_path: Path) -> Settings:
+    """What the programs read."""
+    file = tmp_path / "ebbtide.toml"
+    file.write_text(only(objects, "ConfigMap", "ebbtide-config")["data"]["ebbtide.toml"])
+    assert tomllib.loads(file.read_text())["namespace"] == NAMESPACE
+    return load(file, {}).settings
+
+
+def test_the_reconciler_may_do_what_it_asks_for_and_nothing_else(
+    values: Values, objects: list[Object], settings: Settings
+) -> None:
+    dry_run = bool(values.get("reconciler", {}).get("dryRun"))
+    wanted = needs_of_reconciler(settings, NAMESPACE, dry_run=dry_run, deployment="ebbtide-reconciler")
+    _fit(granted(objects, "ebbtide-reconciler"), wanted)
+
+
+def test_the_webhook_may_do_what_it_asks_for_and_nothing_else(objects: list[Object], settings: Settings) -> None:
+    """Its own pod is any pod of the namespace: a role cannot say which one that is."""
+    container = only(objects, "Deployment", "ebbtide-webhook")["spec"]["template"]["spec"]["containers"][0]
+    pod = "its-own" if any(each["name"] == "POD_NAME" for each in container["env"]) else ""
+    _fit(granted(objects, "ebbtide-webhook"), needs_of_webhook(settings, NAMESPACE, pod))
+
+
+def _fit(grants: list[Grant], wanted: list[Need]) -> None:
+    lacking = [str(need) for need in wanted if not any(grant.covers(need) for grant in grants)]
+    assert not lacking
+    unused = [grant for grant in grants if not any(grant.covers(need) for need in wanted)]
+    assert not unused
+    assert len(grants) == len(set(grants)), "the same is granted twice"
+
+
+async def test_no_role_reaches_secrets_of_other_namespaces_or_grants_everything(tmp_path: Path) -> None:
+    """Secrets are read by their names, in the release's namespace; no wildcard anywhere."""
+    everything = {"agent": {"enabled": True}, "config": {"worker-scaler": {"run": True}}}
+    objects = await Helm("helm4", tmp_path).render(everything)
+    for role in (each for each in objects if each["kind"] in ("Role", "ClusterRole")):
+        for rule in role["rules"]:
+            assert not {"*"} & {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
+            if "secrets" in rule["resources"]:
+                assert role["kind"] == "Role"
+                assert role["metadata"]["namespace"] == NAMESPACE
+                assert rule.get("resourceNames") or rule["verbs"] == ["create"]
+
+
+async def test_a_token_is_mounted_by_the_pods_that_use_it_and_by_no_other(tmp_path: Path) -> None:
+    objects = await Helm("helm4", tmp_path).render({"agent": {"enabled": True}})
+    accounts = [each for each in objects if each["kind"] == "ServiceAccount"]
+    assert [each["automountServiceAccountToken"] for each in accounts] == [False] * len(accounts)
+    for name in ("webhook", "reconciler", "agent"):
+        kind = "DaemonSet" if name == "agent" else "Deployment"
+        pod = only(objects, kind, f"ebbtide-{name}")["spec"]["template"]["spec"]
+        assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == (f"ebbtide-{name}", True)
