@@ -37,6 +37,7 @@ from ebbtide.kube.reflector import Reflector
 from ebbtide.kube.resources import MUTATING_WEBHOOKS
 from ebbtide.kube.store import Store
 from ebbtide.service.arguments import Common, add_common
+from ebbtide.service.connection import ApiFigures, StoreAges
 from ebbtide.service.metrics import new_registry, product_version
 from ebbtide.service.permissions import persistence, wait_until_permitted
 from ebbtide.service.probes import Health
@@ -195,6 +196,8 @@ class Webhook:
     ) -> None:
         self.health = Health()
         self.registry = new_registry("webhook")
+        self._ages = StoreAges(self.registry)
+        ApiFigures(self.registry, client.traffic)
         self._settings = settings
         self._client = client
         self._clock = clock
@@ -236,9 +239,9 @@ class Webhook:
         self._wait_for("")
         judged = partial(persistence, self._client, within=_REFUSALS_MAY_LAST)
         async with asyncio.TaskGroup() as group:
-            for watch in self._state.watches(self._client, judged):
+            for watch in (*self._state.watches(self._client, judged), self._registrations()):
+                self._ages.follow(watch)
                 group.create_task(watch.run(), name=watch.name)
-            group.create_task(self._registrations().run())
 
     def _registrations(self) -> Reflector[Registration]:
         selector = self._settings.certs.webhook_configuration_selector

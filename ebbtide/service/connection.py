@@ -2,17 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ebbtide.kube.reflector import Reflector
-from ebbtide.kube.store import Versioned
 from ebbtide.kube.traffic import Traffic, Verb
 
-T = TypeVar("T", bound=Versioned)
 Age = Callable[[], float | None]
 
 
@@ -40,6 +37,18 @@ class ApiFigures(Collector):
         return (requests, restarts)
 
 
+class Watched(Protocol):
+    """A `Reflector` of whatever objects."""
+
+    @property
+    def kind(self) -> str: ...
+
+    def age(self) -> float | None: ...
+
+
+R = TypeVar("R", bound=Watched)
+
+
 class StoreAges(Collector):
     """`ebbtide_store_age_seconds`: of each kind that is followed, while it is, the store that is oldest."""
 
@@ -47,7 +56,7 @@ class StoreAges(Collector):
         self._ages: list[tuple[str, Age]] = []
         registry.register(self)
 
-    def follow(self, reflector: Reflector[T]) -> Reflector[T]:
+    def follow(self, reflector: R) -> R:
         """Tells of the store that this one keeps, and returns it."""
         self._ages.append((reflector.kind, reflector.age))
         return reflector

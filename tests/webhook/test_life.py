@@ -115,6 +115,23 @@ def test_wh_35_the_last_state_is_kept_while_the_api_server_is_away(tmp_path: Pat
     play(story)
 
 
+def test_what_it_asks_the_cluster_and_how_old_the_answers_are_is_told(tmp_path: Path) -> None:
+    """Of everything that it follows."""
+
+    async def story() -> None:
+        async with webhook(tmp_path) as stage:
+            await stage.ready()
+            stage.cluster.wire.refusing = True
+            stage.cluster.wire.reset()
+            await asyncio.sleep(100)
+            for kind in ("nodes", "namespaces", "persistentvolumes", "mutatingwebhookconfigurations"):
+                assert await stage.metric("ebbtide_store_age_seconds", kind=kind) > 99
+            assert await stage.metric("ebbtide_api_requests_total", verb="watch", resource="nodes", code="200") >= 1
+            assert await stage.metric("ebbtide_watch_restarts_total", kind="nodes") >= 1
+
+    play(story)
+
+
 def test_wh_36_a_watch_that_says_nothing_is_not_believed_for_ever(tmp_path: Path) -> None:
     """Within five minutes a node that went meanwhile is gone from the state."""
 
@@ -166,18 +183,19 @@ def test_wh_39_slow_requests_are_ended_and_disturb_nobody(tmp_path: Path) -> Non
         async with webhook(tmp_path) as stage:
             await stage.ready()
             started = asyncio.get_running_loop().time()
-            ends = await asyncio.gather(
+            *ends, _ = await asyncio.gather(
                 *(_dribble(stage, in_body=number % 2 == 0) for number in range(100)), _others(stage)
             )
-            assert all(end - started <= 10.5 for end in ends[:100])
+            assert all(end - started <= 10.5 for end, _ in ends)
+            assert all(said.startswith(b"HTTP/1.1 408 ") for _, said in ends)
             assert await stage.metric("webhook_in_flight") == 0
             assert await stage.metric("webhook_errors_total", reason="too-slow") == 50
 
     play(story)
 
 
-async def _dribble(stage: Stage, *, in_body: bool) -> float:
-    """Sends a byte each second until the server ends the connection; the loop's time of that."""
+async def _dribble(stage: Stage, *, in_body: bool) -> tuple[float, bytes]:
+    """Sends a byte each second until the server ends the connection; the loop's time of that, and what it said."""
     reader, writer = await stage.connect()
     head = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
     writer.write(head if in_body else head[:10])
@@ -186,14 +204,14 @@ async def _dribble(stage: Stage, *, in_body: bool) -> float:
         writer.write(b" " if in_body else b"x")
         await asyncio.wait([ended], timeout=1.0)
     writer.close()
-    return asyncio.get_running_loop().time()
+    return asyncio.get_running_loop().time(), await ended
 
 
-async def _others(stage: Stage) -> float:
+async def _others(stage: Stage) -> tuple[float, bytes]:
     for _ in range(20):
         assert await zones(stage) == "a"
         await asyncio.sleep(0.5)
-    return 0.0
+    return 0.0, b""
 
 
 def test_connections_without_a_word_are_not_kept_for_ever(tmp_path: Path) -> None:
