@@ -1,6 +1,6 @@
 """Table of contents: every controller that the leader runs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ebbtide.model import Cell
@@ -9,6 +9,7 @@ from reconciler.readmission import wiring as readmission
 from reconciler.rebalance import wiring as rebalance
 from reconciler.rebalance.status import CellStatus
 from reconciler.scaler import wiring as scaler
+from reconciler.scaler.describe import WorkersNow
 from reconciler.scaler.pool import Desk
 from reconciler.signals import wiring as signals
 
@@ -18,12 +19,13 @@ class Controllers:
     """The controllers that the settings switch on.
 
     `cells` is every cell as zone rebalance has last looked at it, up to date at any time; `scaler` decides about
-    load-data tasks. Each is None where it is switched off.
+    load-data tasks. Each is None where it is switched off. `workers` says how these stand now.
     """
 
     runnables: tuple[Runnable, ...]
     cells: Mapping[Cell, CellStatus] | None
     scaler: Desk | None = None
+    workers: Callable[[], WorkersNow] = WorkersNow
 
 
 def build(context: Context) -> Controllers:
@@ -42,9 +44,7 @@ def build(context: Context) -> Controllers:
     if context.settings.signals.sqs.queue_url and not context.dry_run:
         # A dry run reads no queue: messages that it has seen would be hidden from whoever can store them.
         found.append(signals.build(context))
-    desk = None
-    if context.settings.worker_scaler.run:
-        built = scaler.build(context)
-        desk = built.desk
-        found += built.runnables
-    return Controllers(tuple(found), cells, desk)
+    if not context.settings.worker_scaler.run:
+        return Controllers(tuple(found), cells)
+    built = scaler.build(context)
+    return Controllers((*found, *built.runnables), cells, built.desk, built.describe)

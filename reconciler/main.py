@@ -16,7 +16,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import isinf
 from typing import Final
@@ -242,10 +242,13 @@ class Reconciler:
         return web.Response(body=body, content_type="application/json")
 
     def _known(self) -> state.Known:
-        """What zone rebalance says of each cell while it works; nothing where it is switched off."""
+        """What zone rebalance says of each cell while it works, and the worker scaler of workers."""
         source = state.Source.DRY_RUN if self._dry_run else state.Source.LEADER
         cells = self._controllers.cells if self._dry_run or self._permit() else None
-        return state.NOTHING_KNOWN if cells is None else state.Known(dict(cells), source)
+        workers = self._controllers.workers()
+        if cells is None:
+            return replace(state.NOTHING_KNOWN, workers=workers)
+        return state.Known(dict(cells), source, workers)
 
     async def _follow_nodes(self) -> None:
         place = self._place

@@ -1,6 +1,6 @@
 """Where the state is had: from a reconciler directly, from the leader by way of the API server, or from the nodes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import aiohttp
@@ -12,6 +12,7 @@ from ebbtide.kube.errors import Forbidden, KubeError
 from ebbtide.kube.lease_record import Record
 from reconciler import state
 from reconciler.inquiry import Inquiry, read_state
+from reconciler.scaler.describe import WorkersNow
 
 # A reconciler writes the state of 5,000 nodes in a tenth of a second; one that takes longer than this is stuck.
 _PATIENCE: Final = aiohttp.ClientTimeout(total=10.0)
@@ -50,7 +51,8 @@ async def from_cluster(inquiry: Inquiry, settings: Settings, clock: Clock) -> An
             notes = (f"the leader {leader.holder} cannot be asked, so this is read off the nodes: {error}",)
     nodes = (await inquiry.nodes()).values()
     rules, now = settings.node_rebalance, clock.now()
-    return Answer(state.document(nodes, leader, state.NOTHING_KNOWN, rules, now), notes)
+    known = replace(state.NOTHING_KNOWN, workers=WorkersNow(run=settings.worker_scaler.run))
+    return Answer(state.document(nodes, leader, known, rules, now), notes)
 
 
 async def _leader(inquiry: Inquiry, settings: Settings) -> tuple[Record | None, tuple[str, ...]]:

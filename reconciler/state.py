@@ -1,4 +1,4 @@
-"""The document of `/api/v1/state` and `ebbtide status`: leader, cells, blocked zones.
+"""The document of `/api/v1/state` and `ebbtide status`: leader, cells, blocked zones, workers and tasks.
 
 A process that leads, or runs dry, shows what its controllers know. Any other reads it off the nodes, and so does the
 command when no reconciler answers.
@@ -13,6 +13,7 @@ from ebbtide.kube.lease_record import Record
 from ebbtide.model import Cell, NodeFacts, format_time
 from reconciler.rebalance.describe import Document, blocked_zones, cell_document, group_nodes, inferred
 from reconciler.rebalance.status import CellStatus
+from reconciler.scaler.describe import NO_WORKERS, WorkersNow
 
 
 class Source(StrEnum):
@@ -25,10 +26,11 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the controllers of this process say of each cell."""
+    """What the controllers of this process say of each cell, of workers and of tasks."""
 
     cells: Mapping[Cell, CellStatus]
     source: Source
+    workers: WorkersNow = NO_WORKERS
 
 
 NOTHING_KNOWN = Known({}, Source.NODES)
@@ -57,6 +59,7 @@ def document(
         ],
         "outside": sorted(node.name for node in present if _is_left_out(node, rules)),
         "webhook": {"blockedZones": blocked_zones(present, rules)},
+        "workers": known.workers.document(),
     }
 
 

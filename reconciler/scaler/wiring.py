@@ -1,10 +1,12 @@
 """Puts the worker scaler together from what the program offers."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from reconciler.engine.context import Context, Runnable
 from reconciler.scaler.budget import Budget
 from reconciler.scaler.dedicated import wiring as dedicated
+from reconciler.scaler.describe import WorkersNow, describer
 from reconciler.scaler.desk import Placements, TaskDesk
 from reconciler.scaler.discovery import Discovery
 from reconciler.scaler.figures import WorkerFigures
@@ -22,10 +24,10 @@ from reconciler.scaler.stores import Stores
 
 @dataclass(frozen=True, slots=True)
 class Scaler:
-    """The desk for the front, and what runs while this process leads."""
+    """The desk for the front, what runs while this process leads, and how things stand at any time."""
 
     desk: TaskDesk
-    placements: Placements
+    describe: Callable[[], WorkersNow]
     runnables: tuple[Runnable, ...]
 
 
@@ -44,7 +46,7 @@ def build(context: Context) -> Scaler:
     TaskFigures(registry, lambda: desk.everything() if desk.running else None)
     budget = Budget(context.client, settings.namespace, dry_run=context.dry_run)
     # Rounds first: they begin the term's book, which the others read.
-    return Scaler(desk, placements, (rounds, own.upkeep, pool, budget, desk))
+    return Scaler(desk, describer(desk, own, pool), (rounds, own.upkeep, pool, budget, desk))
 
 
 def _ground(context: Context) -> Ground:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from reconciler.state import NOTHING_KNOWN, document
 from reconciler.state import Source as StateSource
 from tests.reconciler.explain_cases import NODES, STANDING, WAITING
 from tests.reconciler.rebalance.builders import DEFAULTS, NOW, node
+from tests.reconciler.scaler.workers_now import WORKERS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 STATUS, EXPLAIN = ((DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("status", "explain"))
@@ -28,7 +30,8 @@ def keys(value: Any) -> Iterator[str]:
 
 def test_every_key_of_the_state_is_described() -> None:
     leader = Record("one", 15.0, NOW, NOW, 1, {})
-    told = document([node("a1", signal=400, prevent=True)], leader, NOTHING_KNOWN, DEFAULTS, NOW)
+    known = replace(NOTHING_KNOWN, workers=WORKERS)
+    told = document([node("a1", signal=400, prevent=True)], leader, known, DEFAULTS, NOW)
     rows = "\n".join(line for line in STATUS.splitlines() if line.startswith("|"))
     described = {name for words in re.findall(r"`([^`]+)`", rows) for name in re.split(r"[.\[\]]+", words)}
     assert set(keys(told)) <= described
