@@ -2,8 +2,10 @@
 
     query      what a request asks for, or what is wrong with it; pure
     answers    what may be said: the statuses that clients understand, and nothing else; pure
-    follower   who leads, and what a replica that does not lead has done by the one that does
-    app        one request, one answer
+    follower   who leads, and where
+    forward    what a replica that does not lead has done by the one that does
+    dispatch   which replica is to answer, and what
+    app        one request, one answer, over HTTP
     serving    connections: how large and how slow they may be, and how they end
     report     figures and log
     wiring     puts it together

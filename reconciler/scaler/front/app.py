@@ -12,7 +12,7 @@ from aiohttp import web
 from reconciler.scaler.front import answers
 from reconciler.scaler.front.answers import Answer
 from reconciler.scaler.front.dispatch import Dispatch
-from reconciler.scaler.front.follower import PASSED_ON
+from reconciler.scaler.front.forward import PASSED_ON
 from reconciler.scaler.front.query import PATH, Asked, Bad, DataRequest, Nowhere, Rules, read
 from reconciler.scaler.front.report import Report
 from reconciler.scaler.front.serving import Connection
@@ -56,6 +56,9 @@ class Front:
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = cast("Connection", request.protocol)
         connection.taken()
+        if request.method == "HEAD" and PASSED_ON in request.headers:
+            connection.over()
+            return self._response(request, self._dispatch.leads())
         asked, loop = read(request.method, request.raw_path, self._rules), asyncio.get_running_loop()
         begun = self._came = loop.time()
         self._in_flight += 1

@@ -19,7 +19,8 @@ import structlog
 
 from reconciler.scaler.front import answers
 from reconciler.scaler.front.answers import Answer
-from reconciler.scaler.front.follower import Forward, Leadership, same
+from reconciler.scaler.front.follower import Leadership, same
+from reconciler.scaler.front.forward import Forward
 from reconciler.scaler.front.query import BulkDelete, Delete, Existence, Init, Listing, PassedOn
 from reconciler.scaler.pool import Arrival, Desk, Place, Refused, TaskRecord, Unavailable
 from reconciler.scaler.task import TaskState, write_states
@@ -64,6 +65,10 @@ class Dispatch:
         for wait in self._waits:
             if not wait.expired():
                 wait.reschedule(now)
+
+    def leads(self) -> Answer:
+        """Whether this replica is the one to ask, for another front that is about to send clients here."""
+        return answers.DONE if self._leadership.leads() else answers.later(self._leadership.trouble())
 
     async def __call__(self, asked: Wanted, *, passed_on: bool = False) -> Answer:
         """`passed_on` by another front, which takes this one for the leader's."""
@@ -172,10 +177,15 @@ class Dispatch:
             await self._succession.wait()
             leader = self._leadership.leader()
         if isinstance(asked, Init | Existence):
-            return answers.moved(leader) if leader else self._from_memory(asked)
+            return await self._send_on(leader) if leader else self._from_memory(asked)
         if not leader or passed_on:
             return answers.later(self._leadership.trouble())
         return await self._forward(asked, leader)
+
+    async def _send_on(self, leader: str) -> Answer:
+        if await self._forward.finds(leader):
+            return answers.moved(leader)
+        return answers.later(f"the leading replica is not to be found at {leader}")
 
     def _from_memory(self, asked: Init | Existence) -> Answer:
         place = self._desk.find(asked.task, asked.cluster) if isinstance(asked, Existence) else None

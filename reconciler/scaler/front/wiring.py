@@ -15,7 +15,8 @@ from ebbtide.config.scaler import WorkerScaler
 from ebbtide.kube.errors import KubeError
 from reconciler.scaler.front.app import Front
 from reconciler.scaler.front.dispatch import Dispatch
-from reconciler.scaler.front.follower import Forward, Leadership
+from reconciler.scaler.front.follower import Leadership
+from reconciler.scaler.front.forward import Forward
 from reconciler.scaler.front.query import Rules
 from reconciler.scaler.front.report import Report
 from reconciler.scaler.front.serving import Connections, accepting

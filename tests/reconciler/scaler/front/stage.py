@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import aiohttp
+from aiohttp import web
 from prometheus_client import CollectorRegistry
 from yarl import URL
 
 from ebbtide.config.scaler import WorkerScaler
 from ebbtide.service.server import bind
-from ebbtide.sim.wire import Wire
+from ebbtide.sim.wire import Network, Wire
 from reconciler.scaler.front.wiring import MOST_AT_ONCE, Service, Surroundings
 from reconciler.scaler.pool import Arrival, Phase, Place, Target, TaskRecord, Unavailable
 from reconciler.scaler.task import TaskId, TaskPrefix
@@ -21,6 +22,8 @@ from tests.doubles.client import Heard
 
 LOOPBACK = "127.0.0.1"
 IN_MEMORY = "http://front:19500"
+LEADER_HOST = "192.0.2.7"
+LEADER = f"http://{LEADER_HOST}:19500"
 KNOWN = TaskId(1, 170, 139, 0)
 UNKNOWN = TaskId(1, 170, 139, 7)
 WORKER = "http://load-data-worker-1-170-139-0.tidb-serverless.svc.cluster.local:19500"
@@ -119,10 +122,19 @@ class ScriptedLeadership:
             self.elsewhere = self.successors.pop(0)
 
 
+def _leader_alone() -> Callable[[], aiohttp.BaseConnector]:
+    async def leads(request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(status=200 if request.method == "HEAD" else 501)
+
+    network = Network()
+    network.listen(LEADER_HOST, 19500, web.Server(leads))
+    return network.connector
+
+
 class Stage:
     """One front, and a client for it: on a port of loopback, or on a network in memory for simulated time.
 
-    `elsewhere` is how it reaches other fronts.
+    `elsewhere` is how it reaches other fronts; without it there is one at LEADER, which leads.
     """
 
     def __init__(
@@ -133,12 +145,12 @@ class Stage:
         *,
         in_memory: bool = False,
         most_at_once: int = MOST_AT_ONCE,
-        elsewhere: Callable[[], aiohttp.BaseConnector] = aiohttp.TCPConnector,
+        elsewhere: Callable[[], aiohttp.BaseConnector] | None = None,
     ) -> None:
         self.desk = desk
         self.leadership = leadership
         self.registry = CollectorRegistry()
-        around = Surroundings(desk, leadership, leadership.look, elsewhere, self.registry)
+        around = Surroundings(desk, leadership, leadership.look, elsewhere or _leader_alone(), self.registry)
         self.service = Service(rules, around, most_at_once)
         self.wire = Wire(self.service.connections)
         self.listening = None if in_memory else bind(LOOPBACK, 0)

@@ -15,11 +15,13 @@ from ebbtide.config.scaler import WorkerScaler
 from ebbtide.kube.lease_record import Record
 from ebbtide.sim.time import simulate
 from ebbtide.sim.wire import Wire
-from reconciler.scaler.front.follower import ANSWER_WITHIN, OnLease, address_of, advertised, same
+from reconciler.scaler.front.follower import OnLease, address_of, advertised, same
+from reconciler.scaler.front.forward import ANSWER_WITHIN, HEARD_FOR
 from reconciler.scaler.front.query import PATH
 from tests.reconciler.scaler.front.laws import check
 from tests.reconciler.scaler.front.stage import (
     KNOWN,
+    LEADER,
     UNKNOWN,
     ScriptedDesk,
     ScriptedLeadership,
@@ -305,6 +307,79 @@ def test_two_replicas_that_take_each_other_for_the_leader_do_not_pass_on_in_circ
     play(story)
 
 
+CLIENTS = (("POST", init()), ("GET", state()))
+
+
+def test_clients_are_sent_on_when_the_leader_says_that_it_leads() -> None:
+    async def story() -> None:
+        async with pair() as (follower, leader, _):
+            for request in CLIENTS:
+                answer = await follower.ask(*request)
+                assert (answer.status, answer.headers["Location"]) == (302, f"{OTHER}{PATH}")
+            assert leader.desk.asked == []
+
+    play(story)
+
+
+def test_nobody_is_sent_to_a_leader_that_is_not_there_any_more() -> None:
+    """Its lease is in force for a while, and the client would ask at its address for hours."""
+
+    async def story() -> None:
+        async with pair() as (follower, _, way):
+            assert (await follower.ask(*CLIENTS[0])).status == 302
+            way.refusing = True
+            way.reset()
+            await asyncio.sleep(HEARD_FOR + 0.1)
+            for request in CLIENTS:
+                answer = await follower.ask(*request)
+                check(answer, may_redirect=False)
+                assert (answer.status, "not to be found" in answer.text) == (503, True)
+            way.refusing = False
+            await asyncio.sleep(HEARD_FOR + 0.1)
+            assert (await follower.ask(*CLIENTS[0])).status == 302
+
+    play(story)
+
+
+def test_nobody_is_sent_to_a_replica_that_does_not_lead_any_more() -> None:
+    async def story() -> None:
+        async with pair(leader_leads=False) as (follower, _, _):
+            for request in CLIENTS:
+                assert (await follower.ask(*request)).status == 503
+
+    play(story)
+
+
+@pytest.mark.parametrize("status", [302, 400, 404, 500, 503])
+def test_whoever_answers_at_the_leader_s_address_has_to_lead(status: int) -> None:
+    async def story() -> None:
+        async with pair(handler=answering(status, Location=OTHER)) as (follower, _, _):
+            assert (await follower.ask(*CLIENTS[0])).status == 503
+
+    play(story)
+
+
+def test_a_silent_leader_keeps_clients_for_two_seconds_and_is_not_asked_for_each_of_them() -> None:
+    arrived = 0
+
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        nonlocal arrived
+        arrived += 1
+        await asyncio.sleep(3600)
+        raise AssertionError("nobody waits that long")
+
+    async def story() -> None:
+        async with pair(handler=handler) as (follower, _, _):
+            begun = asyncio.get_running_loop().time()
+            async with asyncio.TaskGroup() as group:
+                asked = [group.create_task(follower.ask(*CLIENTS[0])) for _ in range(500)]
+            assert {each.result().status for each in asked} == {503}
+            assert asyncio.get_running_loop().time() - begun < 3
+            assert arrived == 1
+
+    play(story)
+
+
 def test_a_delete_goes_on_at_the_leader_when_the_client_of_the_follower_hangs_up() -> None:
     async def story() -> None:
         async with pair() as (follower, leader, _):
@@ -340,8 +415,10 @@ def test_ws_74_who_has_lost_the_lease_still_tells_where_tasks_are_but_not_where_
 def test_ws_74_memory_is_asked_only_while_nobody_else_leads() -> None:
     async def story() -> None:
         async with front(known(), in_memory=True) as stage:
-            stage.leadership.leading, stage.leadership.elsewhere = False, OTHER
+            stage.leadership.leading, stage.leadership.elsewhere = False, LEADER
             answer = await stage.ask("GET", state())
-            assert answer.headers["Location"] == f"{OTHER}{PATH}"
+            assert answer.headers["Location"] == f"{LEADER}{PATH}"
+            stage.leadership.elsewhere = OTHER
+            assert (await stage.ask("GET", state())).status == 503
 
     play(story)

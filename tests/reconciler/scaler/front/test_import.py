@@ -146,9 +146,10 @@ def test_a_leader_that_ends_leaves_nobody_at_its_address() -> None:
         made.lead(None)
         leader.leadership.successors = ["", "", FIRST]
         leader.service.stop()
+        await asyncio.sleep(0.8)
+        made.fronts[0].leadership.leading = True
         await leader.serving
         made.network.leave(HOSTS[1], PORT)
-        made.lead(0)
         assert (await asyncio.wait_for(running, 60))["finished"]
 
     play(story)

@@ -8,9 +8,7 @@ from ebbtide.config.scaler import WorkerScaler
 from reconciler.scaler.pool import Refused, Unavailable
 from tests.doubles.client import Heard
 from tests.reconciler.scaler.front.laws import check
-from tests.reconciler.scaler.front.stage import KNOWN, UNKNOWN, WORKER, Stage, front, init, known, state
-
-LEADER = "http://192.0.2.7:19500"
+from tests.reconciler.scaler.front.stage import KNOWN, LEADER, UNKNOWN, WORKER, Stage, front, init, known, state
 
 Situation = Callable[[Stage], None]
 Request = tuple[str, str]

@@ -13,10 +13,9 @@ from reconciler.scaler.front import wiring
 from reconciler.scaler.pool import Unavailable
 from reconciler.scaler.task import TaskId
 from tests.reconciler.scaler.front.laws import check
-from tests.reconciler.scaler.front.stage import KNOWN, LOOPBACK, Stage, front, init, known, raw, state, until
+from tests.reconciler.scaler.front.stage import KNOWN, LEADER, LOOPBACK, Stage, front, init, known, raw, state, until
 
 MANY = 1500
-LEADER = "http://192.0.2.7:19500"
 
 
 def play(story: Callable[[Stage], Coroutine[Any, Any, None]], **options: Any) -> None:
