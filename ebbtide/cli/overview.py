@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ebbtide.cli.asking import duration, plain
+from ebbtide.cli.workers import workers
 from reconciler.sources import Answer
 from reconciler.state import Source
 
@@ -33,7 +34,7 @@ _SOURCES: Final = {
 
 
 def picture(answer: Answer, width: int) -> RenderableType:
-    """The whole state: who leads, every zone (those with something about them first), why, and what to do."""
+    """The whole state: who leads, every zone (those with something about them first), why, and what to do; workers."""
     found = answer.document
     cells = sorted(found["cells"], key=lambda cell: (not _is_news(cell), cell["group"], cell["zone"]))
     parts: list[RenderableType] = [_head(found)]
@@ -49,6 +50,7 @@ def picture(answer: Answer, width: int) -> RenderableType:
     parts.append(_table(cells, found["at"], width) if cells else plain("no node belongs to a zone of a node group"))
     if width < _WIDE:
         parts += _reasons(cells)
+    parts += workers(found.get("workers"))
     return Group(*parts)
 
 

@@ -1,0 +1,96 @@
+"""Workers, the shared pool and tasks of the state, for people."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ebbtide.cli.asking import duration, plain
+
+Raw = dict[str, Any]
+
+_STYLES: Final = {
+    "starting": "yellow",
+    "ready": "green",
+    "usable": "green",
+    "busy": "cyan",
+    "unknown": "bold red",
+    "node-lost": "bold red",
+    "ending": "yellow",
+}
+# A thousand workers are no table; the JSON form has all of them.
+_MOST: Final = 20
+_TASK_STATES: Final = ("waiting", "running", "ended")
+
+
+def workers(found: Raw | None) -> Iterator[RenderableType]:
+    """Nothing for a worker scaler that is switched off."""
+    if not found or not found["run"]:
+        return
+    yield Text()
+    if not found["known"]:
+        yield plain("workers: only the leader knows them", "yellow")
+        return
+    yield plain(f"workers: {_summary(found)}", "bold")
+    if found["unread"]:
+        yield plain(f"note: no task can be told from an unknown one yet: {found['unread']}", "yellow")
+    if found["dedicated"]:
+        yield Text()
+        yield from _dedicated(found["dedicated"])
+    if found["shared"] and (found["shared"]["replicas"] or found["shared"]["conditions"]):
+        yield Text()
+        yield from _shared(found["shared"])
+
+
+def _summary(found: Raw) -> str:
+    parts = [f"{len(found['dedicated'])} dedicated"]
+    if found["shared"]:
+        pool = found["shared"]
+        parts.append(f"shared pool of {pool['replicas']} ({pool['usable']} usable, {pool['desired']} wanted)")
+    count = Counter(task["state"] for task in found["tasks"])
+    tasks = ", ".join(f"{count[state]} {state}" for state in _TASK_STATES if count[state])
+    return f"{', '.join(parts)}; tasks: {tasks or 'none'}"
+
+
+def _dedicated(listed: list[Raw]) -> Iterator[RenderableType]:
+    table = _table("WORKER", "STATE", "DATA", "WHY")
+    order = sorted(listed, key=lambda each: (not each["trouble"], each["state"] in ("busy", "idle"), each["name"]))
+    for each in order[:_MOST]:
+        why = f"{each['trouble']}: {each['reason']}" if each["trouble"] else each["reason"]
+        table.add_row(plain(each["name"]), _state(each["state"]), plain(_gib(each["dataSize"])), plain(why))
+    yield table
+    if len(order) > _MOST:
+        yield plain(f"… and {len(order) - _MOST} more; --output json has all of them")
+
+
+def _shared(pool: Raw) -> Iterator[RenderableType]:
+    if pool["paused"]:
+        yield plain("the pool is paused by annotation: nothing is scaled", "bold yellow")
+    for condition in pool["conditions"]:
+        yield plain(f"{condition['reason']}: {condition['note']}", "yellow")
+    if not pool["pods"]:
+        return
+    table = _table("POD", "STATE", "RUNNING", "ENDED", "PROMISED", "IDLE")
+    for pod in pool["pods"]:
+        idle = "-" if pod["idleSeconds"] is None else duration(pod["idleSeconds"])
+        figures = (plain(pod[key] or "-") for key in ("running", "ended", "reserved"))
+        table.add_row(plain(pod["ordinal"]), _state(pod["state"]), *figures, plain(idle))
+    yield table
+
+
+def _table(*names: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for name in names:
+        table.add_column(name, overflow="fold", no_wrap=name not in ("WORKER", "WHY"))
+    return table
+
+
+def _state(state: str) -> Text:
+    return plain(state, _STYLES.get(state, ""))
+
+
+def _gib(size: int) -> str:
+    return f"{size / (1 << 30):.1f} GiB" if size else "-"
