@@ -50,7 +50,7 @@ class Front:
         self._leaving = True
 
     def quiet(self, seconds: float) -> bool:
-        """Whether nobody has asked for anything for so long, or waits."""
+        """Whether nobody has asked for a task for so long, or waits."""
         return not self._in_flight and asyncio.get_running_loop().time() - self._came > seconds
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -60,7 +60,7 @@ class Front:
             connection.over()
             return self._response(request, self._dispatch.leads())
         asked, loop = read(request.method, request.raw_path, self._rules), asyncio.get_running_loop()
-        begun = self._came = loop.time()
+        begun = loop.time()
         self._in_flight += 1
         try:
             answer = await self._answer(request, asked)
@@ -84,6 +84,7 @@ class Front:
                 return answers.not_found(f"there is only {PATH}")
             case DataRequest():
                 return answers.not_found("no worker is here: chunks, flush and build go to where the init was sent")
+        self._came = asyncio.get_running_loop().time()
         if self._in_flight > self._most_at_once:
             return answers.later("too many requests at once")
         try:
