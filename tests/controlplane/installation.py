@@ -8,12 +8,14 @@ import asyncio
 import json
 import os
 import sys
+from base64 import b64decode
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from ebbtide.kube.resources import CONFIG_MAPS, PODS
+from ebbtide.kube.errors import NotFound
+from ebbtide.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS
 from tests.chart.helm import CHART, Helm, Said, Values
 from tests.controlplane.processes import free_port
 from tests.controlplane.program import REPOSITORY, Process, probe
@@ -33,13 +35,13 @@ _QUICK: Final = {
 
 
 class Release:
-    """One release in the namespace of the world; its webhook is called at `port` of this machine."""
+    """One release, in a namespace of its own; the world's is that of the workers. Its webhook is called at `port`."""
 
     def __init__(self, cluster: World, folder: Path, version: str = "helm4") -> None:
         self.cluster = cluster
         self.name = cluster.name
         self.fullname = f"{cluster.name}-ebbtide"
-        self.workers = f"{cluster.name}-workers"
+        self.namespace = f"{cluster.name}-system"
         self.port = free_port()
         self.helm = Helm(version, folder / "helm", cluster.plane.kubeconfig)
         self._folder = folder
@@ -48,10 +50,20 @@ class Release:
         """What makes it one of this world; `further` are values beside it."""
         config = {
             "node-rebalance": {"node-groups": [self.cluster.group]},
-            "worker-scaler": {"namespace": self.workers},
+            "worker-scaler": {"namespace": self.cluster.namespace},
         }
         webhook = {"url": f"https://{HOST}:{self.port}/mutate"}
         return {"config": config, "webhook": webhook, **further}
+
+    @asynccontextmanager
+    async def home(self) -> AsyncIterator[None]:
+        """Its namespace, which lets in only what is "restricted"."""
+        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+        await self.cluster.client.create(NAMESPACES, {"metadata": {"name": self.namespace, "labels": labels}})
+        try:
+            yield
+        finally:
+            await self.cluster.client.delete(NAMESPACES, self.namespace)
 
     async def install(self, **further: Any) -> Said:
         return await self._done("install", self.name, str(CHART), "--wait", values=self.values(**further))
@@ -65,21 +77,54 @@ class Release:
     async def uninstall(self) -> Said:
         return await self._done("uninstall", self.name, "--wait")
 
+    async def test(self) -> Said:
+        """`helm test`, with its pod run here; it ends as the pod does."""
+        testing = asyncio.ensure_future(self.helm.run("test", self.name, "--namespace", self.namespace, WITHIN))
+        try:
+            await self._end(f"{self.fullname}-test", testing)
+        finally:
+            said = await testing
+        return said
+
+    async def _end(self, name: str, testing: "asyncio.Future[Said]") -> None:
+        """What the kubelet does with a pod that runs to its end."""
+
+        async def there() -> Object | None:
+            assert not testing.done(), testing.result()
+            with suppress(NotFound):
+                found = await self.cluster.client.get(PODS, name, namespace=self.namespace)
+                return found if is_ready(found) else None
+            return None
+
+        pod = await self.cluster.wait_until(there, f"pod {name} is there")
+        assert pod is not None
+        async with self.contained(pod, pod["spec"]["containers"][0]) as process:
+            code = await process.process.wait()
+        phase = {"phase": "Failed" if code else "Succeeded"}
+        await self.cluster.client.patch_merge(
+            PODS, name, {"status": phase}, namespace=self.namespace, subresource="status"
+        )
+
     async def _done(self, verb: str, *words: str, values: Values | None = None) -> Said:
-        said = await self.helm.run(verb, *words, "--namespace", self.cluster.namespace, WITHIN, values=values)
+        said = await self.helm.run(verb, *words, "--namespace", self.namespace, WITHIN, values=values)
         assert said.code == 0, said.err
         return said
 
+    async def configuration(self) -> str:
+        """The configuration file of its programs."""
+        found = await self.cluster.client.get(CONFIG_MAPS, f"{self.fullname}-config", namespace=self.namespace)
+        return str(found["data"]["ebbtide.toml"])
+
     async def token(self, account: str) -> str:
         """A token of that ServiceAccount of the release."""
-        path = f"/api/v1/namespaces/{self.cluster.namespace}/serviceaccounts/{account}/token"
+        path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{account}/token"
         answer = await asyncio.to_thread(self.cluster.plane.call, "POST", path, {"spec": {"expirationSeconds": 3600}})
         return str(answer["status"]["token"])
 
     async def pods(self, component: str) -> list[Object]:
         """The Ready pods of a component."""
         selector = f"app.kubernetes.io/instance={self.name},app.kubernetes.io/component={component}"
-        found, _ = await self.cluster.client.list_all(PODS, namespace=self.cluster.namespace, label_selector=selector)
+        found, _ = await self.cluster.client.list_all(PODS, namespace=self.namespace, label_selector=selector)
         return [pod for pod in found if is_ready(pod)]
 
     @asynccontextmanager
@@ -106,10 +151,11 @@ class Release:
         (folder / "kubeconfig").write_text(await self._kubeconfig(pod))
         given = {each["name"]: _value(each, pod) for each in container.get("env", ())}
         given |= await self._mounted(pod, container, folder)
-        command = [*container.get("command", ["ebbtide"]), *container["args"]]
-        assert command[0] == "ebbtide", command
+        # The image starts `ebbtide`, unless a container has a command of its own.
+        module = container.get("command", ["python", "-m", "ebbtide"])
+        assert module[:2] == ["python", "-m"], module
         started = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", *command),
+            *(sys.executable, *module[1:], *container["args"]),
             cwd=REPOSITORY,
             env={**os.environ, **given, **self._here(folder), **environ},
             stdin=asyncio.subprocess.DEVNULL,
@@ -139,15 +185,21 @@ class Release:
         }
 
     async def _mounted(self, pod: Object, container: Object, folder: Path) -> Mapping[str, str]:
-        """The configuration file, by the way that the pod has to it."""
-        mount = next(each for each in container["volumeMounts"] if each["name"] == "config")
-        volume = next(each for each in pod["spec"]["volumes"] if each["name"] == "config")
-        found = await self.cluster.client.get(
-            CONFIG_MAPS, volume["configMap"]["name"], namespace=self.cluster.namespace
-        )
-        file = folder / "ebbtide.toml"
-        file.write_text(found["data"][mount["subPath"]])
-        return {"EBBTIDE_CONFIG": str(file)}
+        """Configuration file and certificate, by the way that the pod has to them."""
+        volumes = {each["name"]: each for each in pod["spec"]["volumes"]}
+        given: dict[str, str] = {}
+        for mount in container["volumeMounts"]:
+            volume, namespace = volumes[mount["name"]], self.namespace
+            if mount["name"] == "config":
+                found = await self.cluster.client.get(CONFIG_MAPS, volume["configMap"]["name"], namespace=namespace)
+                (folder / "ebbtide.toml").write_text(found["data"][mount["subPath"]])
+                given["EBBTIDE_CONFIG"] = str(folder / "ebbtide.toml")
+            elif mount["name"] == "tls":
+                found = await self.cluster.client.get(SECRETS, volume["secret"]["secretName"], namespace=namespace)
+                given["EBBTIDE__CERTS__DIRECTORY"] = str(folder)
+                for name, value in found["data"].items():
+                    (folder / name).write_bytes(b64decode(value))
+        return given
 
     async def _kubeconfig(self, pod: Object) -> str:
         assert pod["spec"]["automountServiceAccountToken"]

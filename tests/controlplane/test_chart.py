@@ -1,27 +1,105 @@
 """The chart on a real API server: what it installs works with the permissions that it grants, and goes again."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from ebbtide.kube.resources import MUTATING_WEBHOOKS
+from ebbtide import vocabulary
+from ebbtide.kube.resources import LEASES, SECRETS
+from tests.chart.helm import CHART
+from tests.controlplane.command import ebbtide
+from tests.controlplane.everything import everything
+from tests.controlplane.expectations import all_in_zone, all_prevented, none_prevented
 from tests.controlplane.installation import Release
+from tests.controlplane.program import Process, scrape
+from tests.controlplane.proxy import FaultProxy
+from tests.controlplane.test_webhook import excluded
 from tests.controlplane.world import World
 
 pytestmark = pytest.mark.controlplane
 
+GUARD = {vocabulary.GUARD_LABEL: vocabulary.GUARD_ENABLED}
 
-async def test_installed_by_helm_4_it_serves(cluster: World, tmp_path: Path) -> None:
-    """Webhook and reconciler are ready with the ServiceAccounts of the release, and the webhook is registered."""
-    release = Release(cluster, tmp_path)
-    await cluster.add_nodes("a", 2)
+
+@pytest.fixture(params=["helm4", "helm3"])
+async def release(request: pytest.FixtureRequest, cluster: World, tmp_path: Path) -> AsyncIterator[Release]:
+    """One that can be installed."""
+    made = Release(cluster, tmp_path, request.param)
+    async with made.home():
+        yield made
+
+
+async def refused(process: Process) -> set[str]:
+    """Requests of a program that the API server has forbidden."""
+    samples = (await scrape(await process.serving())).samples
+    return {name for name in samples if name.startswith("ebbtide_api_requests_total{") and 'code="403"' in name}
+
+
+async def test_what_is_installed_works_with_its_own_permissions_and_goes_without_a_trace(
+    release: Release, cluster: World, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    """Installed and tested by Helm; a zone is blocked, emptied and kept free; nothing is forbidden, nothing is left."""
+    zone_a = await cluster.add_nodes("a", 1)
+    await cluster.deployment("tikv", 2, labels=GUARD)
+    await cluster.ready_pods("tikv", 2)
+    before = await everything(cluster.plane)
+    assert (await release.helm.run("lint", str(CHART), "--strict", values=release.values())).code == 0
     await release.install()
-    try:
-        async with release.running("reconciler") as reconciler, release.running("webhook") as webhook:
-            for process in (reconciler, webhook):
-                await release.ready(process)
-            for entry in ("pods", "guarded-pods", "stateful-sets"):
-                found = await cluster.client.get(MUTATING_WEBHOOKS, f"{release.fullname}-{entry}")
-                assert found["webhooks"][0]["clientConfig"]["caBundle"]
-    finally:
-        await release.uninstall()
+    async with release.running("reconciler") as reconciler, release.running("webhook") as webhook:
+        await release.ready(reconciler)
+        await release.ready(webhook)
+        await _passes(release)
+        await _block(cluster, zone_a)
+        assert excluded(await cluster.pod("guarded", labels=GUARD)) == [["a"]]
+        await _passes(release)
+        assert [await refused(each) for each in (reconciler, webhook)] == [set(), set()]
+    await _owned_by_the_deployment(release)
+    await _remove(release, zone_a, proxy, tmp_path)
+    await _nothing_more_than(before, cluster)
+
+
+async def _passes(release: Release) -> None:
+    said = await release.test()
+    assert said.code == 0, said.err + said.out
+
+
+async def _block(cluster: World, zone: list[str]) -> None:
+    """Zone a has to be left; what stood there goes to b."""
+    await cluster.add_nodes("b", 1)
+    for node in zone:
+        await cluster.signal(node, value="1700000000")
+    await all_prevented(cluster, zone)
+    await all_in_zone(cluster, "tikv", 2, "b")
+
+
+async def _owned_by_the_deployment(release: Release) -> None:
+    for resource, name in ((LEASES, f"{release.fullname}-reconciler"), (SECRETS, f"{release.fullname}-webhook-tls")):
+        found = await release.cluster.client.get(resource, name, namespace=release.namespace)
+        owners = [(owner["kind"], owner["name"]) for owner in found["metadata"]["ownerReferences"]]
+        assert owners == [("Deployment", f"{release.fullname}-reconciler")]
+
+
+async def _remove(release: Release, tainted: list[str], proxy: FaultProxy, folder: Path) -> None:
+    """As the notes of the chart say it."""
+    text = await release.configuration()
+    said = await ebbtide(folder / "cleanup", release.cluster, proxy, "cleanup", text=text)
+    assert said.code == 0, said.err
+    await none_prevented(release.cluster, tainted)
+    await release.uninstall()
+
+
+async def _nothing_more_than(before: set[tuple[str, str, str]], cluster: World) -> None:
+    """Of every kind; the workload of the test has other pods than at first, and one node more."""
+    own = ("pods", "nodes", "leases.coordination.k8s.io", "csinodes.storage.k8s.io")
+
+    async def left() -> set[tuple[str, str, str]]:
+        found = await everything(cluster.plane) - before
+        return {
+            name for name in found if not (name[0] in own and name[1] in (cluster.namespace, "", "kube-node-lease"))
+        }
+
+    async def gone() -> bool:
+        return not await left()
+
+    await cluster.wait_until(gone, f"nothing is left of it: {await left()}")
