@@ -26,7 +26,8 @@ def build(context: Context) -> QueueReader:
     try:
         queue = import_module("reconciler.signals.queue")
     except ModuleNotFoundError as error:
-        words = f"signals.sqs.queue-url is set, but {error.name} is not installed: pip install 'ebbtide[sqs]'"
+        lacking = (error.name or "").partition(".")[0]
+        words = f"signals.sqs.queue-url is set, but {lacking} is not installed: pip install 'ebbtide[sqs]'"
         raise UsageError(words) from error
     key = context.settings.node_rebalance.rebalance_signal_taint_key
     return QueueReader(
