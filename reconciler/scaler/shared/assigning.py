@@ -29,11 +29,8 @@ class Assigning:
         self._marks = marks
         self._report = report
 
-    async def look(self) -> bool:
-        """Whether somebody is left who waits for growth.
-
-        Raises KubeError when a write failed; whoever it was for is told.
-        """
+    async def look(self) -> None:
+        """Raises KubeError when a write failed; whoever it was for is told."""
         standing = self._standing
         try:
             await standing.agree()
@@ -42,9 +39,8 @@ class Assigning:
             raise
         self._settle_pinned()
         pool = standing.pool()
-        allotment = allot(pool, standing.rules)
         given: list[Waiter] = []
-        for waiter, answer in standing.waiting.take(allotment.answers):
+        for waiter, answer in standing.waiting.take(allot(pool, standing.rules).answers):
             if isinstance(answer, Given):
                 self._promise(waiter, answer)
                 given.append(waiter)
@@ -52,7 +48,6 @@ class Assigning:
                 waiter.refuse(self._refusal(pool))
         if given:
             await self._keep(given)
-        return bool(allotment.pool.waiting)
 
     def _settle_pinned(self) -> None:
         """The ledger may have told of tasks that wait."""

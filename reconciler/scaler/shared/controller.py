@@ -19,7 +19,7 @@ from reconciler.scaler.pool import Arrival, Phase, Place, Target, TaskRecord, Un
 from reconciler.scaler.shared.assigning import Assigning
 from reconciler.scaler.shared.conditions import Around, conditions
 from reconciler.scaler.shared.describe import describe, doing
-from reconciler.scaler.shared.facts import State
+from reconciler.scaler.shared.facts import Pool, State
 from reconciler.scaler.shared.keeping import Keeping
 from reconciler.scaler.shared.memory import Pin
 from reconciler.scaler.shared.mending import Mending
@@ -137,13 +137,17 @@ class Shared:
         yield from [TaskRecord(a.task, a.cluster, self.target, "", Phase.WAITING, a.size) for a in waiting]
         yield from [self._record(pin) for pin in self._standing.memory.pins.values()]
 
+    def facts(self) -> Pool:
+        """The pool as it is known now, with who waits."""
+        return self._standing.pool()
+
     def describe(self) -> dict[str, Any]:
         """The pool in the state document."""
-        return describe(self._standing.pool(), self._standing.rules, self._report.conditions)
+        return describe(self.facts(), self._standing.rules, self._report.conditions)
 
     def worker_states(self) -> Iterable[WorkerState]:
         """What each pod is doing, for the metric."""
-        return [doing(pod) for pod in self._standing.pool().pods if pod.state is not State.MISSING]
+        return [doing(pod) for pod in self.facts().pods if pod.state is not State.MISSING]
 
     # --- placing -------------------------------------------------------------------------------------------------
 
@@ -191,6 +195,8 @@ class Shared:
             raise Unavailable("the shared pool is switched off", code="SwitchedOff")
         waiter = self._standing.waiting.add(arrival)
         self.controller.queue.add(Look.ASSIGN)
+        # At once, and not when promises are stored: whoever finds no room should not wait for that.
+        self.controller.queue.add(Look.SCALE)
         await self._wait(waiter)
 
     async def _wait(self, waiter: Waiter) -> None:
@@ -222,12 +228,8 @@ class Shared:
         return await (self._assign() if look is Look.ASSIGN else self._scale())
 
     async def _assign(self) -> None:
-        if self.discovered or not len(self._standing.waiting):
-            return
-        # Before the promises are stored: whoever finds no room should not wait for that.
-        self.controller.queue.add(Look.SCALE)
-        if await self._works.assigning.look():
-            self.controller.queue.add(Look.SCALE)
+        if len(self._standing.waiting) and not self.discovered:
+            await self._works.assigning.look()
 
     async def _scale(self) -> Again:
         standing, works = self._standing, self._works
@@ -245,7 +247,8 @@ class Shared:
         await works.scaling.look(wanted, None if unread else plan)
         if not standing.dry_run:
             await self._keep_order(unread)
-        self.controller.queue.add(Look.ASSIGN)
+        if len(standing.waiting):
+            self.controller.queue.add(Look.ASSIGN)
         return Again(_UNTIL_KNOWN if unread else _next(plan, self._frame.refresh))
 
     async def _keep_order(self, unread: str) -> None:
@@ -278,7 +281,7 @@ class Shared:
         return Around(
             unschedulable=tuple(snapshot.unschedulable()),
             tied=tuple(n for n, pod in sorted(pods.items()) if n in loaded and snapshot.tied(pod)),
-            unread=tuple(snapshot.failing()),
+            unread=tuple(snapshot.failing(self._standing.now)),
             rival=self._works.scaling.writers.conflicting,
             template=keeping.template_problem,
             name=keeping.name_problem,

@@ -90,7 +90,7 @@ def size(pool: Pool, rules: Rules) -> Size:
         return Size(want, pool.replicas, "paused")
     reasons = [(pool.replicas, "as it is"), (_held(pool), "tasks on ordinals that somebody has scaled away")]
     if rules.enabled:
-        reasons += [(want, f"{pool.total} tasks at {rules.per_pod} a pod"), (rules.least, "the minimum")]
+        reasons += [(rules.least, "the minimum"), (want, f"{pool.total} tasks at {rules.per_pod} a pod")]
         if left.waiting:
             reasons += _for_those_left(left, rules)
     target, why = max(reasons, key=lambda reason: reason[0])

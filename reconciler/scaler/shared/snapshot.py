@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from ebbtide import vocabulary
 from ebbtide.exclusion.volumes import BoundVolumes
@@ -13,6 +14,9 @@ from reconciler.scaler.shared.facts import Pool, PoolPod, State
 from reconciler.scaler.shared.memory import Memory
 from reconciler.scaler.status.book import Answer, Book
 from reconciler.scaler.stores import Stores
+
+# One question without an answer is nothing to tell of; this many seconds of them are.
+SILENT_FOR: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,8 @@ class Snapshot:
         return {pod.ordinal: pod for pod in self._watched.stores.pods_of(self._watched.pool) if pod.ordinal >= 0}
 
     def pod(self, ordinal: int) -> WorkerPod | None:
-        return self._watched.stores.pod(f"{self._watched.pool}-{ordinal}")
+        found = self._watched.stores.pod(f"{self._watched.pool}-{ordinal}")
+        return found if found is not None and found.set_name == self._watched.pool else None
 
     # --- answers -------------------------------------------------------------------------------------------------
 
@@ -111,11 +116,12 @@ class Snapshot:
         """Ordinals that the scheduler finds no node for, with its words."""
         return ((n, pod.unschedulable) for n, pod in sorted(self.pods().items()) if pod.unschedulable)
 
-    def failing(self) -> Iterable[tuple[int, str]]:
-        """Ordinals that are Ready and do not answer, with why."""
+    def failing(self, now: float) -> Iterable[tuple[int, str]]:
+        """Ordinals that are Ready and have not answered for some time, with why."""
         book = self._watched.book
         for ordinal, pod in sorted(self.pods().items()):
-            if pod.ready and book.failing_since(pod.uid) is not None:
+            since = book.failing_since(pod.uid)
+            if pod.ready and since is not None and now - since >= SILENT_FOR:
                 yield ordinal, book.problem(pod.uid)
 
     def tied(self, pod: WorkerPod) -> bool:

@@ -250,6 +250,17 @@ class Basin:
     def delete(self, kind: Kind, name: str) -> None:
         self.storage.delete(kind, name, "" if kind is NODES else NAMESPACE, Deletion(grace_seconds=0))
 
+    def squat(self, *names: str) -> None:
+        """Pods of the pool cannot be made: somebody else's have their names."""
+        for name in names:
+            self.delete(PODS, name)
+            self.cluster.create(objects.pod(name, namespace=NAMESPACE))
+
+    def slowly(self, seconds: float) -> None:
+        """From now on pods take so long to start."""
+        words = {"annotations": {"sim.ebbtide/starting": str(seconds)}}
+        self.patch(STATEFUL_SETS, TEMPLATE, {"spec": {"template": {"metadata": words}}})
+
     def found(self, kind: Kind, name: str) -> Object | None:
         stored = self.storage.peek(kind, name, NAMESPACE)
         return None if stored is None else stored.body
@@ -284,9 +295,7 @@ class Basin:
     def writes(self, what: str = "", method: str = "*") -> list[Request]:
         """Requests of all processes so far that write such a thing: a word of its path."""
         return [
-            request
-            for request in self.journal.deeds
-            if f"/{what}" in request.path and method in ("*", request.method)
+            request for request in self.journal.deeds if f"/{what}" in request.path and method in ("*", request.method)
         ]
 
     # --- time --------------------------------------------------------------------------------------------------
