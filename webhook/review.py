@@ -8,7 +8,7 @@ never writes anything back, a field of a newer cluster cannot get lost. The rest
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Any, Final, Literal, NamedTuple, TypedDict
 
 import msgspec
 import orjson
@@ -16,10 +16,7 @@ import orjson
 Raw = Mapping[str, Any]
 Operations = Sequence[Mapping[str, Any]]
 
-GROUP: Final = "admission.k8s.io"
-VERSIONS: Final = frozenset({f"{GROUP}/v1", f"{GROUP}/v1beta1"})
 KIND: Final = "AdmissionReview"
-
 
 # Whatever is no object: it is for the code that looks at it to say what is wrong with it.
 _Odd = str | int | float | bool | list[Any] | None
@@ -49,25 +46,33 @@ class _Object(TypedDict, total=False):
     spec: _Spec | _Odd
 
 
-class _Request(TypedDict, total=False):
-    dryRun: Any
-    kind: Any
-    name: Any
-    namespace: Any
-    object: _Object | _Odd
-    oldObject: _Object | _Odd
-    operation: Any
-    subResource: Any
-    uid: Any
+class _Named(msgspec.Struct):
+    """A GroupVersionKind."""
+
+    group: str | None = None
+    version: str | None = None
+    kind: str | None = None
 
 
-class _Review(TypedDict, total=False):
-    apiVersion: Any
-    kind: Any
-    request: _Request | _Odd
+class _Request(msgspec.Struct, rename="camel"):
+    uid: str
+    kind: _Named
+    operation: str | None = None
+    sub_resource: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+    dry_run: Any = None
+    object: _Object | None = None
+    old_object: _Object | None = None
 
 
-_SEEN: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(_Review)
+class _Review(msgspec.Struct, rename="camel"):
+    api_version: Literal["admission.k8s.io/v1", "admission.k8s.io/v1beta1"]
+    kind: Literal["AdmissionReview"]
+    request: _Request
+
+
+_SEEN: Final = msgspec.json.Decoder(_Review)
 
 
 class NotAReviewError(ValueError):
@@ -92,8 +97,13 @@ class Operation(StrEnum):
     OTHER = "other"
 
 
-_KINDS: Final = {("", "v1", "Pod"): Kind.POD, ("apps", "v1", "StatefulSet"): Kind.STATEFUL_SET}
-_OPERATIONS: Final = {operation.name: operation for operation in Operation if operation is not Operation.OTHER}
+_KINDS: Final[Mapping[tuple[str | None, ...], Kind]] = {
+    ("", "v1", "Pod"): Kind.POD,
+    ("apps", "v1", "StatefulSet"): Kind.STATEFUL_SET,
+}
+_OPERATIONS: Final[Mapping[str | None, Operation]] = {
+    operation.name: operation for operation in Operation if operation is not Operation.OTHER
+}
 
 
 class Request(NamedTuple):
@@ -129,27 +139,25 @@ def read(body: bytes | bytearray) -> Request:
     """The request in the body of a call. Raises NotAReviewError."""
     try:
         review = _SEEN.decode(body)
+    except msgspec.ValidationError:
+        raise NotAReviewError("no AdmissionReview of v1 or v1beta1, or not of its form") from None
     except (msgspec.DecodeError, RecursionError):
-        raise NotAReviewError("the body is not JSON, or no object") from None
-    if review.get("kind") != KIND or not _is(review.get("apiVersion"), VERSIONS):
-        raise NotAReviewError(f"the body is no {KIND} of {GROUP}/v1 or v1beta1")
-    request = review.get("request")
-    if not isinstance(request, dict):
-        raise NotAReviewError("the review has no request")
-    uid = _text(request, "uid")
-    if not uid:
+        raise NotAReviewError("the body is not JSON") from None
+    request = review.request
+    if not request.uid:
         raise NotAReviewError("the request has no uid")
+    named = request.kind
     return Request(
-        version=review["apiVersion"],
-        uid=uid,
-        kind=_kind(request),
-        operation=_OPERATIONS.get(_text(request, "operation"), Operation.OTHER),
-        subresource=_text(request, "subResource"),
-        namespace=_text(request, "namespace"),
-        name=_text(request, "name"),
-        dry_run=request.get("dryRun") is True,
-        object=_object(request, "object"),
-        old_object=_object(request, "oldObject"),
+        version=review.api_version,
+        uid=request.uid,
+        kind=_KINDS.get((named.group or "", named.version, named.kind), Kind.OTHER),
+        operation=_OPERATIONS.get(request.operation, Operation.OTHER),
+        subresource=request.sub_resource or "",
+        namespace=request.namespace or "",
+        name=request.name or "",
+        dry_run=request.dry_run is True,
+        object=request.object,
+        old_object=request.old_object,
     )
 
 
@@ -172,31 +180,3 @@ def write(request: Request, answer: Answer) -> bytes:
     if answer.audit:
         response["auditAnnotations"] = answer.audit
     return orjson.dumps({"kind": KIND, "apiVersion": request.version, "response": response})
-
-
-def _kind(request: Raw) -> Kind:
-    kind = request.get("kind")
-    if not isinstance(kind, dict):
-        raise NotAReviewError("the request has no kind")
-    named = (_text(kind, "group"), _text(kind, "version"), _text(kind, "kind"))
-    return _KINDS.get(named, Kind.OTHER)
-
-
-def _object(request: Raw, name: str) -> Raw | None:
-    value = request.get(name)
-    if value is None or isinstance(value, dict):
-        return value
-    raise NotAReviewError(f"{name} is no object")
-
-
-def _text(raw: Raw, name: str) -> str:
-    value = raw.get(name)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise NotAReviewError(f"{name} is no string")
-    return value
-
-
-def _is(value: object, known: frozenset[str]) -> bool:
-    return isinstance(value, str) and value in known
