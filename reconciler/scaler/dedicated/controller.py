@@ -128,6 +128,9 @@ class Upkeep:
             return _again(verdict)
         if verdict.remove is not None:
             return await self._removal.remove(worker, life, verdict)
+        if verdict.look_again_in is not None:
+            # Whatever the writes below come to: a worker's time runs out by its own clock.
+            self.controller.queue.add_after(worker.set.name, verdict.look_again_in)
         return await self._keep(worker, life, verdict, self._act)
 
     async def _keep(self, worker: Worker, life: Life, verdict: Verdict, act: Act) -> Again | None:

@@ -16,6 +16,8 @@ from typing import Final, Self
 from ebbtide.config.scaler import WorkerScaler
 from reconciler.scaler.figures import Cleanup, WorkerState
 
+# Sums of seconds are not exact: a look that comes too early by less than this would be repeated at the same instant.
+SHORTEST: Final = 0.001
 # A worker that answers again within this is not worth a word.
 _WORTH_TELLING: Final = 60.0
 
@@ -114,7 +116,7 @@ def _busy(facts: Facts, rules: Rules, now: float) -> Verdict:
         return Verdict(WorkerState.BUSY, "it runs a task")
     left = max(facts.progress_at, facts.used_at) + rules.stuck_for - now
     if left > 0:
-        return Verdict(WorkerState.BUSY, "it runs a task", look_again_in=left)
+        return Verdict(WorkerState.BUSY, "it runs a task", look_again_in=max(left, SHORTEST))
     return Verdict(WorkerState.BUSY, f"its task has not moved for {rules.stuck_for:g} s", Cleanup.STUCK)
 
 
@@ -126,9 +128,9 @@ def _empty(facts: Facts, rules: Rules, now: float) -> Verdict:
     if facts.waited_for:
         return Verdict(WorkerState.READY, "a client waits for it")
     if promised > 0:
-        return Verdict(WorkerState.READY, "a client was sent to it", look_again_in=promised)
+        return Verdict(WorkerState.READY, "a client was sent to it", look_again_in=max(promised, SHORTEST))
     if idle > 0:
-        return Verdict(WorkerState.IDLE, "it runs no task", look_again_in=idle)
+        return Verdict(WorkerState.IDLE, "it runs no task", look_again_in=max(idle, SHORTEST))
     return Verdict(WorkerState.IDLE, f"it has run no task for {rules.idle_for:g} s", Cleanup.IDLE)
 
 
@@ -139,7 +141,7 @@ def _unknown(facts: Facts, now: float) -> Verdict:
     words = "its status cannot be read" if facts.stage is Stage.READY else f"{facts.stage.value}, and a task may live"
     silent = now - facts.failing_since if facts.failing_since is not None else _WORTH_TELLING
     if silent < _WORTH_TELLING:
-        return Verdict(WorkerState.UNKNOWN, words, look_again_in=_WORTH_TELLING - silent)
+        return Verdict(WorkerState.UNKNOWN, words, look_again_in=max(_WORTH_TELLING - silent, SHORTEST))
     return Verdict(WorkerState.UNKNOWN, words, trouble=_trouble(facts) or Trouble.STATUS_UNKNOWN)
 
 
@@ -149,9 +151,9 @@ def _starting(facts: Facts, rules: Rules, now: float) -> Verdict:
     if facts.waited_for:
         return Verdict(WorkerState.STARTING, words, trouble=trouble)
     if left > 0:
-        return Verdict(WorkerState.STARTING, words, trouble=trouble, look_again_in=left)
+        return Verdict(WorkerState.STARTING, words, trouble=trouble, look_again_in=max(left, SHORTEST))
     why = Cleanup.POD_GONE if facts.stage is Stage.ABSENT else Cleanup.NEVER_READY
-    return Verdict(WorkerState.STARTING, f"{words}, and no client has asked for it", why)
+    return Verdict(WorkerState.STARTING, f"{words.rstrip('.')}, and no client has asked for it", why)
 
 
 def _trouble(facts: Facts) -> Trouble | None:

@@ -39,8 +39,9 @@ class Life:
 
     `container` is the life of the pod that `ready_at` and `empty_since` are about, `was_ready_at` when one before it
     was last ready. `asked_for_at` is when a client asked for the worker to be made, None once it has been told about.
-    `service` is set once its Service is known to be there, `resolved` once its name is. `removed` means that its
-    deletion was accepted, `in_doubt` that one was sent and not answered; `cancelled` asks for one.
+    `service` is set once its Service is known to be there, `resolved` once its name is, `asked_at` is when it was last
+    asked for a client that waits. `removed` means that its deletion was accepted, `in_doubt` that one was sent and not
+    answered; `cancelled` asks for one.
     """
 
     task: TaskId
@@ -57,6 +58,7 @@ class Life:
     ran_in: tuple[str, str] = ("", "")
     service: bool = False
     resolved: bool = False
+    asked_at: float = float("-inf")
     removed: bool = False
     in_doubt: bool = False
     cancelled: bool = False

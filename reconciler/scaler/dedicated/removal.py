@@ -10,7 +10,7 @@ from ebbtide.kube.errors import Conflict, KubeError, NotFound
 from reconciler.engine.controller import Again
 from reconciler.scaler.dedicated.act import Act, may_be_done
 from reconciler.scaler.dedicated.basis import Basis
-from reconciler.scaler.dedicated.decide import Verdict, decide
+from reconciler.scaler.dedicated.decide import SHORTEST, Verdict, decide
 from reconciler.scaler.dedicated.memory import Life
 from reconciler.scaler.dedicated.snapshot import Worker
 from reconciler.scaler.figures import Cleanup
@@ -32,9 +32,12 @@ class Removal:
     async def remove(self, worker: Worker, life: Life, verdict: Verdict) -> Again | None:
         """Deletes the worker's set, unless a second look says otherwise."""
         assert verdict.remove is not None
-        if verdict.remove is not Cleanup.CANCELLED and not await self._still_so(worker, life, verdict.remove):
+        found: Worker | None = worker
+        if verdict.remove is not Cleanup.CANCELLED:
+            found = await self._still_so(worker, life, verdict.remove)
+        if found is None:
             return Again(self._basis.settings.refresh_interval)
-        await self._delete(worker, life, verdict)
+        await self._delete(found, life, verdict)
         return None
 
     async def certain(self, worker: Worker, life: Life) -> bool:
@@ -46,20 +49,21 @@ class Removal:
         life.in_doubt = False
         return not life.removed
 
-    async def _still_so(self, worker: Worker, life: Life, why: Cleanup) -> bool:
-        """Asks the worker, or the API for its pod, and decides anew."""
+    async def _still_so(self, worker: Worker, life: Life, why: Cleanup) -> Worker | None:
+        """Asks the worker, or the API for its pod, and decides anew; the worker as it is then, None when it is kept."""
         basis, pod = self._basis, worker.pod
         if pod is not None and pod.ip and pod.started:
             if not await self._says_something(worker, pod) and why not in _WITHOUT_STATUS:
-                return False
+                return None
         else:
             live = await self._act.pod_now(worker.set)
             if live is not None and live.ready:
-                return False
+                return None
         found = basis.snapshot.worker(worker.set.name)
-        if not isinstance(found, Worker) or found.set != worker.set:
-            return False
-        return decide(basis.facts(found, life), basis.rules, basis.now).remove is why
+        if not isinstance(found, Worker) or found.set.uid != worker.set.uid:
+            return None
+        again = decide(basis.facts(found, life), basis.rules, basis.now)
+        return found if again.remove is why else None
 
     async def _says_something(self, worker: Worker, pod: WorkerPod) -> bool:
         try:
@@ -108,15 +112,15 @@ class Orphans:
             return None
         waited = self._basis.now - self._first_looks.setdefault(name, self._basis.now)
         if waited < interval:
-            return Again(interval - waited)
-        ages = {claim: self._basis.clock.now() - claim.created for claim in claims}
-        old = [claim for claim, age in ages.items() if age >= YOUNGEST_ORPHAN]
+            return Again(max(interval - waited, SHORTEST))
+        ages = [self._basis.clock.now() - claim.created for claim in claims]
+        old = [claim for claim, age in zip(claims, ages, strict=True) if age >= YOUNGEST_ORPHAN]
         if old and await self._act.set_now(name) is not None:
             self.forget(name)
             return Again(YOUNGEST_ORPHAN)
         for claim in old:
             await self._collect(claim)
-        young = [YOUNGEST_ORPHAN - age for claim, age in ages.items() if claim not in old]
+        young = [YOUNGEST_ORPHAN - age for age in ages if age < YOUNGEST_ORPHAN]
         return Again(max(interval, min(young))) if young else None
 
     def forget(self, name: str) -> None:

@@ -55,7 +55,7 @@ class Snapshot:
     def worker(self, name: str) -> Worker | Foreign | None:
         """What a set of that name is; None for one that is not there, or that does not carry our label."""
         found = self._sets.get(name)
-        return replace(found, pod=self._pod(found.set)) if isinstance(found, Worker) else found
+        return self._current(found) if isinstance(found, Worker) else found
 
     def name_for(self, task: TaskId) -> str:
         """The worker of the task: the one that it has, whatever that is called, else what it would be called."""
@@ -69,7 +69,7 @@ class Snapshot:
 
     def workers(self) -> Iterable[Worker]:
         """All of them, as they are now; safe against changes meanwhile."""
-        return tuple(replace(one, pod=self._pod(one.set)) for one in self._sets.values() if isinstance(one, Worker))
+        return tuple(self._current(one) for one in self._sets.values() if isinstance(one, Worker))
 
     def clusters(self) -> Iterable[int]:
         """Those that their tasks belong to."""
@@ -79,6 +79,11 @@ class Snapshot:
         """The claims that were made for a set of that name, and carry our label."""
         found = (self._stores.claims.get(key) for key in self._claims.get(name, ()))
         return tuple(claim for claim in found if claim is not None and not claim.deleting)
+
+    def _current(self, worker: Worker) -> Worker:
+        """With its pod, and in the version that the copy has now: a change of nothing but the version is not told."""
+        live = self._stores.worker_set(worker.set.name) or worker.set
+        return replace(worker, set=live, pod=self._pod(live))
 
     def _pod(self, owner: WorkerSet) -> WorkerPod | None:
         """A pod of a set that had the same name before is none of this one's."""

@@ -15,6 +15,7 @@ from reconciler.engine.controller import Again
 from reconciler.engine.verdict import words
 from reconciler.scaler.dedicated.act import Act, NameTakenError, may_be_done
 from reconciler.scaler.dedicated.basis import Basis
+from reconciler.scaler.dedicated.decide import SHORTEST
 from reconciler.scaler.dedicated.memory import Life
 from reconciler.scaler.dedicated.objects import Plan, stateful_set
 from reconciler.scaler.dedicated.snapshot import Worker, read
@@ -115,20 +116,27 @@ class Spawn:
     async def serve(self, worker: Worker, life: Life, want: Want) -> Again | None:
         """Sends the client to a worker that is ready; else says when to look again."""
         basis, pod = self._basis, worker.pod
-        if pod is None or not pod.ready or not life.service:
-            return Again(min(_UNTIL_SEEN, want.deadline - basis.now) if not life.service else want.deadline - basis.now)
-        if not await self._answers(worker, life, pod):
-            return Again(_ASK_AGAIN)
+        if not life.service:
+            return Again(_UNTIL_SEEN)
+        if pod is None or not pod.ready:
+            return Again(max(want.deadline - basis.now, SHORTEST))
+        if not self._answers(worker, life, pod) and not await self._ask(worker, life, pod):
+            return Again(max(life.asked_at + _ASK_AGAIN - basis.now, SHORTEST))
         if not pod.busy:
             await self._act.mark_busy(pod, busy=True)
         await self._resolved(worker, life)
         return self._send(worker, life, pod)
 
-    async def _answers(self, worker: Worker, life: Life, pod: WorkerPod) -> bool:
+    def _answers(self, worker: Worker, life: Life, pod: WorkerPod) -> bool:
         """Whether the pod has given a good answer since it has been ready, and none that failed after it."""
         answer = self._basis.heard(worker).of(pod, self._basis.now, self._basis.valid_for)
-        if answer is not None and life.ready_at is not None and answer.at >= life.ready_at:
-            return True
+        return answer is not None and life.ready_at is not None and answer.at >= life.ready_at
+
+    async def _ask(self, worker: Worker, life: Life, pod: WorkerPod) -> bool:
+        """Whether the pod gives a good answer now. Every answer leads to another look, which must not ask at once."""
+        if self._basis.now < life.asked_at + _ASK_AGAIN:
+            return False
+        life.asked_at = self._basis.now
         try:
             await self._basis.book.ask_now(pod, {worker.cluster})
         except StatusUnknown:

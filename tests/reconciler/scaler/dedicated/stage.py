@@ -266,7 +266,8 @@ class Stage:
         return self.body(PODS, f"{name}-0")
 
     def busy(self, name: str = NAME1) -> bool:
-        return self.pod(name)["metadata"]["labels"].get(vocabulary.BUSY_LABEL) == "true"
+        labels = self.pod(name)["metadata"]["labels"]
+        return bool(labels.get(vocabulary.BUSY_LABEL) == "true")
 
     def patch(self, kind: Kind, name: str, patch: Object) -> None:
         """Another program writes."""
