@@ -7,6 +7,7 @@
     dispatch   which replica is to answer, and what
     app        one request, one answer, over HTTP
     serving    connections: how large and how slow they may be, and how they end
+    files      how many connections there may be
     report     figures and log
     wiring     puts it together
 

@@ -10,7 +10,7 @@ beside their requests. Nothing waits without an end.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, assert_never
 
@@ -30,6 +30,8 @@ log = structlog.stdlib.get_logger(__name__)
 # Workers are asked with timeouts of their own; these are for what nobody has thought of.
 DELETE_WITHIN: Final = 60.0
 _SPARE: Final = 15.0
+# Those of clients that have hung up included, which nobody else counts.
+_MOST_DELETES: Final = 512
 
 Wanted = Init | Existence | PassedOn
 
@@ -43,6 +45,7 @@ class Dispatch:
         self._forward = forward
         self._patience = start_timeout + _SPARE
         self._deletes: asyncio.TaskGroup | None = None
+        self._deleting = 0
         self._waits: set[asyncio.Timeout] = set()
         self._succession: asyncio.Event | None = None
 
@@ -87,7 +90,7 @@ class Dispatch:
             case Listing(cluster):
                 return self._list(cluster)
             case Delete() | BulkDelete():
-                return await self._beside(self._delete(asked))
+                return await self._beside(asked)
             case _:
                 assert_never(asked)
 
@@ -126,7 +129,15 @@ class Dispatch:
         states = [_state(record) for record in self._desk.records(cluster)]
         return answers.listed(orjson.dumps(write_states(states)))
 
+    async def _beside(self, asked: Delete | BulkDelete) -> Answer:
+        assert self._deletes is not None, "deletes are only taken while running"
+        if self._deleting >= _MOST_DELETES:
+            return answers.later("too many deletes at once")
+        return await asyncio.shield(self._deletes.create_task(self._delete(asked), name="front: delete"))
+
     async def _delete(self, asked: Delete | BulkDelete) -> Answer:
+        """Never raises: a fault in one delete is none of the others' business."""
+        self._deleting += 1
         try:
             async with asyncio.timeout(DELETE_WITHIN):
                 return await self._cancel(asked)
@@ -136,6 +147,11 @@ class Dispatch:
             return answers.later(str(trouble), trouble.retry_after)
         except TimeoutError:
             return answers.later("workers have not answered in time")
+        except Exception as error:  # whatever it is, the client may come again
+            log.error("delete failed", exc_info=error)
+            return answers.fault()
+        finally:
+            self._deleting -= 1
 
     async def _cancel(self, asked: Delete | BulkDelete) -> Answer:
         if isinstance(asked, BulkDelete):
@@ -152,11 +168,6 @@ class Dispatch:
         count = await self._desk.cancel_all(str(asked.prefix), asked.cluster)
         log.info("tasks cancelled", prefix=str(asked.prefix), cluster=asked.cluster, tasks=count)
         return answers.DONE
-
-    async def _beside(self, work: Coroutine[None, None, Answer]) -> Answer:
-        assert self._deletes is not None, "deletes are only taken while running"
-        task = self._deletes.create_task(_never_failing(work), name="front: delete")
-        return await asyncio.shield(task)
 
     def _to(self, place: Place) -> Answer:
         if not place.ready:
@@ -190,15 +201,6 @@ class Dispatch:
     def _from_memory(self, asked: Init | Existence) -> Answer:
         place = self._desk.find(asked.task, asked.cluster) if isinstance(asked, Existence) else None
         return answers.later(self._leadership.trouble()) if place is None else self._to(place)
-
-
-async def _never_failing(work: Coroutine[None, None, Answer]) -> Answer:
-    """A fault in one delete is none of the others' business."""
-    try:
-        return await work
-    except Exception as error:  # what it is does not matter to the others, and the client may come again
-        log.error("delete failed", exc_info=error)
-        return answers.fault()
 
 
 def _state(record: TaskRecord) -> TaskState:

@@ -14,6 +14,7 @@ import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 
+from reconciler.scaler.front.files import most_connections
 from reconciler.scaler.front.query import parameter_at
 
 log = structlog.stdlib.get_logger(__name__)
@@ -119,11 +120,16 @@ class _Lingering(web.Response):
 
 
 class Connections(web.Server):
-    """All connections. A handler is cancelled when its client hangs up."""
+    """All connections, of which there are `most`: who comes then is sent away without a word, to come again.
 
-    def __init__(self, handler: Handler) -> None:
+    A handler is cancelled when its client hangs up.
+    """
+
+    def __init__(self, handler: Handler, most: int) -> None:
         super().__init__(handler, handler_cancellation=True)
+        self.most = most
         self._loop = asyncio.get_running_loop()
+        self._open = 0
 
     def __call__(self) -> Connection:
         return Connection(
@@ -137,6 +143,16 @@ class Connections(web.Server):
             lingering_time=_LINGERING,
             logger=log,
         )
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        self._open += 1
+        if self._open > self.most:
+            transport.abort()
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        super().connection_lost(handler, exc)
+        self._open -= 1
 
     async def look(self) -> None:
         """Looks after slow clients until it is cancelled."""
@@ -173,6 +189,7 @@ async def accepting(connections: Connections, listening: socket.socket | None, w
 
 
 async def _server(connections: Connections, listening: socket.socket) -> asyncio.Server:
+    connections.most = most_connections(connections.most)
     server = await asyncio.get_running_loop().create_server(connections, sock=listening, backlog=_BACKLOG)
     log.info("serving load data", address="{}:{}".format(*listening.getsockname()[:2]))
     return server

@@ -60,7 +60,7 @@ class Service:
         self._dispatch = Dispatch(around.desk, around.leadership, forward, rules.start_timeout)
         report = Report(around.registry)
         self._front = Front(self._dispatch, Rules(rules.cluster_id, rules.max_size), report, most_at_once)
-        self.connections = Connections(self._front)
+        self.connections = Connections(self._front, 2 * most_at_once)
         self._stopping = asyncio.Event()
 
     async def run(self, listening: socket.socket | None) -> None:

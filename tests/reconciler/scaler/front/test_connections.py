@@ -11,6 +11,7 @@ import pytest
 
 from ebbtide.sim.time import simulate
 from reconciler.scaler.front.app import LARGEST_BODY
+from reconciler.scaler.front.files import fitting
 from reconciler.scaler.front.serving import HEAD_WITHIN, KEEP_ALIVE, LONGEST_LINE, READ_WITHIN
 from reconciler.scaler.task import TaskId
 from tests.reconciler.scaler.front.laws import check
@@ -313,3 +314,49 @@ def test_half_open_connections_are_noticed_by_the_kernel() -> None:
         assert await seconds(lambda: stage.desk.waiting == 0) < 330
 
     play(story)
+
+
+# --- many -------------------------------------------------------------------------------------------------------------
+
+
+def test_more_connections_than_there_may_be_are_ended_and_the_others_are_served() -> None:
+    async def story(stage: Stage) -> None:
+        stage.service.connections.most = 3
+        kept = [raw(stage) for _ in range(3)]
+        over = raw(stage)
+        await turned(lambda: over.closed)
+        for client in kept:
+            client.transport.write(HEAD + b"\r\n")
+        await turned(lambda: all(client.statuses == [302] for client in kept))
+        kept[0].transport.close()
+        await asyncio.sleep(1)
+        again = raw(stage)
+        again.transport.write(HEAD + b"\r\n")
+        await turned(lambda: again.statuses == [302])
+
+    play(story)
+
+
+def test_deletes_whose_clients_hang_up_do_not_pile_up() -> None:
+    async def story(stage: Stage) -> None:
+        stage.desk.opened.clear()
+        for _ in range(600):
+            client = raw(stage)
+            client.transport.write(f"DELETE /load_data?{state()} HTTP/1.1\r\nHost: front\r\n\r\n".encode())
+            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
+            client.transport.abort()
+        answer = await stage.ask("DELETE", state())
+        check(answer, may_redirect=False)
+        assert (answer.status, "too many" in answer.text) == (503, True)
+        stage.desk.opened.set()
+        await asyncio.sleep(1)
+        assert (await stage.ask("DELETE", state())).status == 200
+        assert len(stage.desk.cancelled) <= 513
+
+    play(story)
+
+
+@pytest.mark.parametrize(("files", "connections"), [(1024, 512), (256, 128), (65_536, 65_024)])
+def test_clients_leave_files_for_everything_else(files: int, connections: int) -> None:
+    assert fitting(files) == connections
