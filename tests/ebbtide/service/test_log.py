@@ -1,5 +1,6 @@
 """Logs: one line per event, from whoever, with nothing in it that is secret or huge."""
 
+import asyncio
 import io
 import json
 import logging
@@ -133,3 +134,33 @@ def test_a_frequent_line_that_cannot_be_written_fails_nobody(below: bool) -> Non
     tell = log.frequent("ebbtide.test")
     output.close()
     tell("admission", {"kind": "pod"})
+
+
+class Counting(io.StringIO):
+    writes = 0
+
+    def write(self, text: str) -> int:
+        self.writes += 1
+        return super().write(text)
+
+
+async def test_frequent_lines_of_one_turn_are_one_write() -> None:
+    """None is lost, and those of the next turn are another."""
+    output = Counting()
+    log.configure("info", "json", output)
+    tell = log.frequent("ebbtide.test")
+    for turn in range(2):
+        for number in range(3):
+            tell("admission", {"turn": turn, "number": number})
+        assert len(lines(output)) == 3 * turn
+        await asyncio.sleep(0)
+    assert [(line["turn"], line["number"]) for line in lines(output)] == [(t, n) for t in range(2) for n in range(3)]
+    assert output.writes == 2
+
+
+def test_without_a_loop_a_frequent_line_is_written_at_once() -> None:
+    output = io.StringIO()
+    log.configure("info", "json", output)
+    log.frequent("ebbtide.test")("admission", {"kind": "pod"})
+    (line,) = lines(output)
+    assert (line["level"], line["logger"], line["event"], line["kind"]) == ("info", "ebbtide.test", "admission", "pod")
