@@ -1,4 +1,4 @@
-"""`ebbtide explain`: why a zone, node or pod is as it is."""
+"""`ebbtide explain`: why a zone, node, pod or load-data task is as it is."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -12,14 +12,18 @@ from rich.table import Table
 
 from ebbtide.cli import admission
 from ebbtide.cli.asking import Terminal, add_flags, ask, duration, plain, print_json
+from ebbtide.cli.workers import of_task
 from ebbtide.clock import SystemClock
 from ebbtide.config import Settings
+from ebbtide.config.units import parse_size
 from ebbtide.kube.client import Client
 from ebbtide.kube.errors import Forbidden
 from ebbtide.model import Cell
 from reconciler.explain import Explainer
+from reconciler.explain_task import TaskExplainer
 from reconciler.explanation import Explanation
 from reconciler.inquiry import Inquiry
+from reconciler.scaler.task import TaskId
 
 Question = Callable[[Explainer], Awaitable[Explanation]]
 Line = tuple[str, str]
@@ -56,13 +60,23 @@ def add_arguments(parser: ArgumentParser) -> None:
         "-f", "--filename", metavar="PATH", help="manifest instead: what admission would do, with the patch (-: stdin)"
     )
     pod.set_defaults(question=lambda subject: lambda explainer: explainer.pod(*subject), is_pod=True)
-    for each in (zone, node, pod):
+    task = kinds.add_parser("task", help="a load-data task: where it is, or where it would go", allow_abbrev=False)
+    task.add_argument("subject", type=_task, metavar="ID", help="the task's id, as in 1-1701753296955293956-139-0")
+    task.add_argument(
+        "--data-size",
+        type=_size,
+        metavar="SIZE",
+        help='size, as in 3GB, of a task that is not known: "where would it go?"',
+    )
+    for each in (zone, node, pod, task):
         add_flags(each)
 
 
 def run(arguments: Namespace) -> int:
     if getattr(arguments, "filename", None) is not None:
         return ask(arguments, partial(admission.answer, arguments.filename, arguments.output))
+    if isinstance(arguments.subject, TaskId):
+        return ask(arguments, partial(_answer_task, arguments.subject, arguments.data_size, arguments.output))
     pod = arguments.subject if "is_pod" in arguments else None
     return ask(arguments, partial(_answer, arguments.question(arguments.subject), pod, arguments.output))
 
@@ -76,6 +90,15 @@ async def _answer(
         found = await _of_admission(await inquiry.pod(*pod), client, settings)
         unknown = [*explanation.facts.get("unknown", ()), *found.pop("unknown", ())]
         explanation = replace(explanation, facts={**explanation.facts, **found, "unknown": unknown})
+    return _told(explanation, form)
+
+
+async def _answer_task(task: TaskId, size: int | None, form: str, client: Client, settings: Settings) -> int:
+    explainer = TaskExplainer(Inquiry(client, settings, settings.home), settings, SystemClock())
+    return _told(await explainer.explain(task, size), form)
+
+
+def _told(explanation: Explanation, form: str) -> int:
     if form == "json":
         print_json(explanation.document())
     else:
@@ -119,6 +142,7 @@ def _lines(explanation: Explanation) -> Iterator[Line]:
         source = _CLOCKS.get(signal["source"], signal["source"])
         yield "signal", f"of node {signal['node']}, {duration(signal['ageSeconds'])} old, read from {source}"
     yield from _of_waiting(facts)
+    yield from of_task(facts)
     yield from _of_group(facts)
     yield from _admitted_anew(facts.get("admission"))
     if facts.get("lookAgainInSeconds") is not None:
@@ -221,6 +245,20 @@ def _cell(text: str) -> Cell:
     if not (group and slash and zone):
         raise ArgumentTypeError(f"{text!r} is not GROUP/ZONE")
     return Cell(group, zone)
+
+
+def _task(text: str) -> TaskId:
+    try:
+        return TaskId.parse(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text!r} is no task id: {error}") from error
+
+
+def _size(text: str) -> int:
+    try:
+        return parse_size(int(text) if text.isascii() and text.isdigit() else text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text!r} is no size, as in 3GB or in bytes") from error
 
 
 def _pod(text: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """Workers, the shared pool and tasks of the state, for people."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from rich.console import RenderableType
@@ -43,6 +43,25 @@ def workers(found: Raw | None) -> Iterator[RenderableType]:
     if found["shared"] and (found["shared"]["replicas"] or found["shared"]["conditions"]):
         yield Text()
         yield from _shared(found["shared"])
+
+
+def of_task(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is known of one load-data task, as labelled sentences; nothing for facts about anything else."""
+    task, place, worker, would = (facts.get(key) for key in ("task", "place", "worker", "would"))
+    if task:
+        cluster = "" if task["cluster"] is None else f", of cluster {task['cluster']}"
+        yield "data size", f"{_gib(task['dataSize'] or 0)}{cluster}"
+    if place:
+        yield "place", f"{place['pool']}, pod {place['worker'] or 'none yet'}"
+    if worker and worker["trouble"]:
+        yield "trouble", worker["trouble"]
+    if facts.get("reported"):
+        told = (f"{key} {value}" for key, value in facts["reported"].items() if value)
+        yield "reported", ", ".join(told) or "running, without progress yet"
+    if would and would.get("size"):
+        size, limits = would["size"], would["size"]["limits"]
+        disks = f"{size['workers']} workers with {size['storageGb']} GiB each"
+        yield "its worker", f"{limits['cpu']} cores and {limits['memory']} at most, {disks}"
 
 
 def _summary(found: Raw) -> str:

@@ -156,7 +156,9 @@ async def test_a_cluster_that_is_away_ends_it_with_3(tmp_path: Path) -> None:
         (("zone", "/a"), "'/a' is not GROUP/ZONE"),
         (("pod", "p"), "'p' is not NAMESPACE/NAME"),
         (("pod", "a/b/c"), "'a/b/c' is not NAMESPACE/NAME"),
-        (("task", "1"), "invalid choice: 'task'"),
+        (("load", "1"), "invalid choice: 'load'"),
+        (("task", "1-170-139"), "'1-170-139' is no task id"),
+        (("task", "1-170-139-0", "--data-size", "large"), "'large' is no size"),
         ((), "required: KIND"),
     ],
 )
@@ -167,3 +169,13 @@ def test_a_question_that_makes_no_sense_ends_with_2(
         main(["explain", *question])
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
+
+
+async def test_a_task_that_nobody_knows_and_where_it_would_go(config: str) -> None:
+    """From its size; without a leader what only that knows is named."""
+    ended = await run("explain", "task", "1-170-139-0", "--data-size", str(3 << 30), "--kubeconfig", config)
+    assert (ended.code, ended.err) == (0, "")
+    said = " ".join(ended.out.split())
+    assert said.startswith("task 1-170-139-0: unknown because it has no worker of its own and no promise; it would be")
+    assert "its worker 2 cores and 8Gi at most" in said
+    assert "not known which tasks the local pods have" in said

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 from rich.console import Console, Group
 
-from ebbtide.cli.workers import workers
+from ebbtide.cli.workers import of_task, workers
 from reconciler.scaler.describe import WorkersNow
 from tests.reconciler.scaler.workers_now import POOL, WORKERS, worker
 
@@ -81,3 +81,25 @@ def test_a_pool_at_rest_is_one_word() -> None:
 def test_a_paused_pool_says_so() -> None:
     shared = {**WORKERS.document()["shared"], "paused": not POOL.paused}
     assert any("paused" in line for line in lines({**WORKERS.document(), "shared": shared}))
+
+
+def test_a_task_in_words() -> None:
+    """Size, place, trouble, what was reported, and the worker that it would get."""
+    facts = {
+        "task": {"id": "1-170-139-0", "cluster": 7, "dataSize": 3 << 30},
+        "place": {"pool": "dedicated", "worker": None},
+        "worker": {"trouble": "NoCapacity"},
+        "reported": {"finished": False, "error": "", "totalKvs": 12},
+        "would": {"size": {"limits": {"cpu": "2", "memory": "8Gi"}, "workers": 1, "storageGb": 20}},
+    }
+    assert dict(of_task(facts)) == {
+        "data size": "3.0 GiB, of cluster 7",
+        "place": "dedicated, pod none yet",
+        "trouble": "NoCapacity",
+        "reported": "totalKvs 12",
+        "its worker": "2 cores and 8Gi at most, 1 workers with 20 GiB each",
+    }
+
+
+def test_facts_about_something_else_say_nothing_of_tasks() -> None:
+    assert not dict(of_task({"nodes": [], "pod": {"phase": "Running"}}))

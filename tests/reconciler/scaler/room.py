@@ -113,6 +113,13 @@ class Room:
         self.cluster.create(objects.changed(body, {"metadata": words}))
         return self.worker_pod(f"{name}-0", name, pool=vocabulary.POOL_DEDICATED)
 
+    def annotate(self, name: str, annotations: dict[str, str]) -> None:
+        """Somebody writes on a set."""
+        patch = {"metadata": {"annotations": annotations}}
+        self.cluster.storage.modify(
+            STATEFUL_SETS, name, NAMESPACE, lambda body: objects.changed(body, patch), Write("somebody")
+        )
+
     def pod(self, name: str) -> WorkerPod:
         """As our copy has it."""
         found = self.ground.stores.pod(name)
