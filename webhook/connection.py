@@ -200,9 +200,9 @@ class Connection(asyncio.Protocol):
             self._transport.write(_CONTINUE)
 
     def on_body(self, chunk: bytes) -> None:
+        self._size += len(chunk)
         if not self._taken:
             return
-        self._size += len(chunk)
         if self._size > self._handler.largest:
             self._end(self._lose(Lost.TOO_LARGE))
         else:

@@ -236,6 +236,19 @@ def test_a_refusal_is_said_before_the_body_has_come() -> None:
     play(story)
 
 
+def test_a_refused_body_is_thrown_away_to_its_end_however_long_it_is() -> None:
+    """Which is when the connection ends."""
+
+    async def story(scene: Scene) -> None:
+        assert said(scene, b"POST /no HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n") == [404]
+        for _ in range(100):
+            assert scene.wire.open
+            scene.receive(b"x" * 10_000)
+        assert scene.wire.closed_at == 0
+
+    play(story)
+
+
 def test_a_refused_body_that_does_not_end_is_not_waited_for() -> None:
     async def story(scene: Scene) -> None:
         assert said(scene, WHOLE.replace(b"/x?y", b"/no")[:-6]) == [404]
