@@ -27,6 +27,7 @@ from reconciler.rebalance.report import Report
 from reconciler.rebalance.verdict import State
 from tests.docs.test_load_data import VALUES as LOAD_DATA
 from tests.docs.test_webhook import VALUES as ADMISSION
+from tests.docs.test_workers import VALUES as WORKERS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `([^`]+)` \|", PAGE, flags=re.MULTILINE)
@@ -64,7 +65,7 @@ def told(registry: CollectorRegistry) -> set[str]:
 
 
 def test_every_state_and_every_result_is_listed() -> None:
-    values = {*State, *Result, *Wait, *ReadmissionResult, *RESULTS, *Ending, *ADMISSION, *LOAD_DATA}
+    values = {*State, *Result, *Wait, *ReadmissionResult, *RESULTS, *Ending, *ADMISSION, *LOAD_DATA, *WORKERS}
     assert values == {row for row in ROWS if re.fullmatch(r"[a-z-]+", row)}
 
 
