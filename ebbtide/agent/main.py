@@ -100,7 +100,7 @@ def _start(orders: Orders) -> None:
 
 
 async def _program(orders: Orders, stopping: asyncio.Event) -> None:
-    with _bind(orders.host, orders.port) as listening:
+    with bind(orders.host, orders.port) as listening:
         async with _cluster(orders, os.environ) as cluster:
             await run(orders, cluster, listening, stopping)
 
@@ -145,8 +145,8 @@ async def _cluster(orders: Orders, environ: Mapping[str, str]) -> AsyncIterator[
         yield client
 
 
-def _bind(host: str, port: int) -> socket.socket:
-    """Raises EbbtideError when the address cannot be had."""
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 takes a free one. Raises EbbtideError when the address cannot be had."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
