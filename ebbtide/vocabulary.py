@@ -79,6 +79,10 @@ FENCED_BY_ANNOTATION: Final = "ebbtide/fenced-by"
 LOAD_DATA_URL_ANNOTATION: Final = "ebbtide/load-data-url"
 # The Cluster Autoscaler removes no node with a pod that says so; a worker's volumes and tasks would go with it.
 SAFE_TO_EVICT_ANNOTATION: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+# The one disruption budget over busy pods, in the workers' namespace.
+BUSY_BUDGET: Final = "ebbtide-busy-workers"
+# What follows the pool's name in that of the object that holds its promises.
+LEDGER_SUFFIX: Final = "-ledger"
 # What a worker reads: that it is one (it never redirects then), and how many workers its process runs.
 WORKER_ENV: Final = "TIKV_LOAD_DATA_WORKER"
 WORKER_NUM_ENV: Final = "TIKV_LOAD_DATA_WORKER_WORKER_NUM_ENV"

@@ -127,7 +127,7 @@ class Act:
             raise
         except KubeError:
             return removal
-        return removal_from(found(at.resource, raw), self._rules)
+        return removal_from(found(at.resource, raw, self._rules.workers), self._rules)
 
     def _was_taken(self, before: Found, now: Found) -> bool:
         return bool(now.holder) and now.version != before.version and not self._forced

@@ -10,6 +10,7 @@ from typing import Final
 
 from ebbtide import vocabulary
 from ebbtide.cleanup.snapshot import Facts, Found
+from ebbtide.cleanup.workers import KINDS, Workers
 from ebbtide.kube.patch import Operation, only_at, pointer, remove, remove_taints
 from ebbtide.kube.permissions import Need
 from ebbtide.kube.resources import LEASES, NODES, PODS, SECRETS, Resource
@@ -33,7 +34,8 @@ _LABELS: Final[Mapping[Resource, frozenset[str]]] = {PODS: frozenset({vocabulary
 class Rules:
     """Which words are in use here. `taint_keys` are the prevent taint's, of this and of earlier configurations.
 
-    `secret` is the name of the certificates' Secret, empty where certificates come from files.
+    `secret` is the name of the certificates' Secret, empty where certificates come from files; `workers` is None where
+    the worker scaler is switched off.
     """
 
     taint_keys: frozenset[str]
@@ -41,6 +43,7 @@ class Rules:
     namespace: str
     lease: str
     secret: str = ""
+    workers: Workers | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,7 @@ class Plan:
 
 def decide(facts: Facts, rules: Rules) -> Plan:
     """Equal facts give equal plans; the plan for facts without any mark is empty."""
-    everything = (*facts.nodes, *facts.pods, *facts.secrets, *facts.leases)
+    everything = (*facts.nodes, *facts.pods, *facts.workers, *facts.secrets, *facts.leases)
     removals = (removal for found in everything if (removal := removal_from(found, rules)) is not None)
     return Plan(tuple(removals), tuple(_kept(facts, rules)))
 
@@ -113,6 +116,8 @@ def removal_from(found: Found, rules: Rules) -> Removal | None:
     if found.resource is LEASES:
         own = (found.namespace, found.name) == (rules.namespace, rules.lease)
         return Removal(found, whole=True) if own else None
+    if found.resource in KINDS:
+        return Removal(found, whole=True) if found.made_by_us else None
     if found.resource is SECRETS:
         return Removal(found, whole=True) if vocabulary.CERTS_LABEL in found.labels else None
     removal = Removal(

@@ -77,6 +77,11 @@ _WORDS = {
     "podLabels": "label(s) from pods",
     "leases": "lease(s)",
     "secrets": "secret(s)",
+    "statefulsets": "set(s) of workers",
+    "services": "service(s) of workers",
+    "persistentvolumeclaims": "volume claim(s) of workers",
+    "poddisruptionbudgets": "disruption budget(s)",
+    "configmaps": "ledger(s) of promises",
 }
 
 

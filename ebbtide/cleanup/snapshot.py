@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ebbtide import vocabulary
+from ebbtide.cleanup.workers import KINDS, Workers, is_ours, made_by_us
+from ebbtide.cleanup.workers import reads as reads_of_workers
 from ebbtide.kube import lease_record
 from ebbtide.kube.client import Client
 from ebbtide.kube.errors import NotFound
@@ -20,12 +22,13 @@ _READS: Final = (
 )
 
 
-def reads(namespace: str, secret_name: str) -> tuple[Need, ...]:
+def reads(namespace: str, secret_name: str, workers: Workers | None = None) -> tuple[Need, ...]:
     """The permissions that `read` takes."""
+    found = _READS if workers is None else (*_READS, *reads_of_workers(workers))
     if not secret_name:
-        return _READS
+        return found
     why = "to find the certificates that we made"
-    return (*_READS, Need("get", SECRETS, why, namespace=namespace, name=secret_name))
+    return (*found, Need("get", SECRETS, why, namespace=namespace, name=secret_name))
 
 
 # Few round trips, and no page over some megabytes.
@@ -45,7 +48,8 @@ _WORDS: Final = frozenset(
 class Found:
     """An object at one `version`, with the words of ours that stand on it, and a node's taints in their order.
 
-    `holder` is who holds a Lease, empty for everything else and when nobody does.
+    `holder` is who holds a Lease, empty for everything else and when nobody does. `made_by_us` is told of objects in
+    the workers' namespace.
     """
 
     resource: Resource
@@ -58,6 +62,7 @@ class Found:
     taints: tuple[Taint, ...] = ()
     cordoned: bool = False
     holder: str = ""
+    made_by_us: bool = False
 
     def __str__(self) -> str:
         place = f"{self.namespace}/" if self.namespace else ""
@@ -67,20 +72,26 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class Facts:
     """All nodes; pods with a word of ours; Leases of the election's name, in whatever namespace; the certificates'
-    Secret."""
+    Secret; of workers and what belongs to them what we made."""
 
     nodes: tuple[Found, ...]
     pods: tuple[Found, ...]
     leases: tuple[Found, ...]
     secrets: tuple[Found, ...] = ()
+    workers: tuple[Found, ...] = ()
 
 
-async def read(client: Client, lease_name: str, namespace: str = "", secret_name: str = "") -> Facts:
-    """Everything, in pages; the Secret only when it is named. Raises KubeError."""
+async def read(
+    client: Client, lease_name: str, namespace: str = "", secret_name: str = "", workers: Workers | None = None
+) -> Facts:
+    """Everything, in pages; the Secret only when it is named, workers where there may be some. Raises KubeError."""
     nodes = [found(NODES, raw) async for raw in _all(client, NODES)]
     pods = [pod async for raw in _all(client, PODS) if (pod := found(PODS, raw)).annotations or pod.labels]
     held = [found(LEASES, raw) for raw in await leases(client, lease_name)]
-    return Facts(tuple(nodes), tuple(pods), tuple(held), await _secret(client, namespace, secret_name))
+    secrets = await _secret(client, namespace, secret_name)
+    made = [] if workers is None else await made_by_us(client, workers)
+    own = tuple(found(kind, raw, workers) for kind, raw in made)
+    return Facts(tuple(nodes), tuple(pods), tuple(held), secrets, own)
 
 
 async def _secret(client: Client, namespace: str, name: str) -> tuple[Found, ...]:
@@ -96,8 +107,8 @@ async def leases(client: Client, name: str) -> list[dict[str, Any]]:
     return listed
 
 
-def found(resource: Resource, raw: Mapping[str, Any]) -> Found:
-    """What of an object can matter here."""
+def found(resource: Resource, raw: Mapping[str, Any], workers: Workers | None = None) -> Found:
+    """What of an object can matter here; `workers` says what the pool is called."""
     metadata = raw["metadata"]
     node = node_facts(raw, CellLabels()) if resource is NODES else None
     return Found(
@@ -111,6 +122,7 @@ def found(resource: Resource, raw: Mapping[str, Any]) -> Found:
         taints=node.taints if node else (),
         cordoned=node is not None and node.unschedulable,
         holder=lease_record.read(raw, 0.0).holder if resource is LEASES else "",
+        made_by_us=workers is not None and resource in KINDS and is_ours(resource, raw, workers.pool),
     )
 
 

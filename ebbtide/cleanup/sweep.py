@@ -8,6 +8,7 @@ from ebbtide.cleanup.act import Account, Act
 from ebbtide.cleanup.decide import Plan, Rules, decide
 from ebbtide.cleanup.leader import Leader, leader
 from ebbtide.cleanup.snapshot import Facts, read, reads
+from ebbtide.cleanup.workers import Workers
 from ebbtide.config import Settings
 from ebbtide.config.settings import DEFAULT_NAMESPACE
 from ebbtide.errors import ClusterAccessError, EbbtideError
@@ -38,13 +39,14 @@ class Result:
 
 def rules_of(settings: Settings, earlier_keys: Sequence[str] = ()) -> Rules:
     """The words of that configuration. Our default key is ours under any configuration."""
-    rebalance = settings.node_rebalance
+    rebalance, scaler = settings.node_rebalance, settings.worker_scaler
     return Rules(
         taint_keys=frozenset({rebalance.prevent_ca_scale_up_taint_key, PREVENT_TAINT_KEY, *earlier_keys}),
         signal_key=rebalance.rebalance_signal_taint_key,
         namespace=settings.namespace or DEFAULT_NAMESPACE,
         lease=settings.leader_election.lease_name,
         secret=settings.certs.secret_name if settings.certs.mode == "self-managed" else "",
+        workers=Workers(scaler.namespace, scaler.shared_pool_name) if scaler.run else None,
     )
 
 
@@ -54,7 +56,7 @@ async def clean(client: Client, settings: Settings, rules: Rules, options: Optio
     Raises EbbtideError while a reconciler leads (unless forced), ClusterAccessError where a permission is missing, and
     KubeError. Each sweep begins only when all permissions for it are there.
     """
-    await _require(client, reads(rules.namespace, rules.secret))
+    await _require(client, reads(rules.namespace, rules.secret, rules.workers))
     leading = await leader(client, settings.leader_election, options.tell)
     if leading is not None and not options.dry_run and not options.forced:
         raise EbbtideError(_refusal(leading))
@@ -84,7 +86,7 @@ async def _sweep(client: Client, plan: Plan, rules: Rules, options: Options, acc
 
 
 async def _read(client: Client, rules: Rules, options: Options) -> Facts:
-    facts = await read(client, rules.lease, rules.namespace, rules.secret)
+    facts = await read(client, rules.lease, rules.namespace, rules.secret, rules.workers)
     options.tell(f"looked at {len(facts.nodes)} nodes and all pods")
     return facts
 

@@ -20,7 +20,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 Key = Literal["budget"]
 _KEY: Final[Key] = "budget"
-NAME: Final = "ebbtide-busy-workers"
+NAME: Final = vocabulary.BUSY_BUDGET
 LOOK_EVERY: Final = 60.0
 _SELECTED: Final = {vocabulary.BUSY_LABEL: "true"}
 
