@@ -25,6 +25,8 @@ from reconciler.rebalance import stories
 from reconciler.rebalance.answers import Result
 from reconciler.rebalance.report import Report
 from reconciler.rebalance.verdict import State
+from reconciler.scaler.dedicated import stories as dedicated_stories
+from reconciler.scaler.figures import Cleanup, WorkerFigures, WorkerState
 from tests.docs.test_load_data import VALUES as LOAD_DATA
 from tests.docs.test_webhook import VALUES as ADMISSION
 from tests.docs.test_workers import VALUES as WORKERS
@@ -52,6 +54,12 @@ def test_every_metric_of_certificates_is_listed() -> None:
     assert told(leader) | told(webhook) == {row for row in ROWS if row.startswith("certs_")}
 
 
+def test_every_metric_of_workers_is_listed() -> None:
+    registry = CollectorRegistry()
+    WorkerFigures(registry)
+    assert told(registry) <= {row for row in ROWS if row.startswith("worker_scaler_")}
+
+
 async def test_every_metric_of_the_process_is_listed() -> None:
     async with Client(from_url("http://127.0.0.1:1"), field_manager="test", user_agent="test") as client:
         registry = Reconciler(Settings(), client, SystemClock(), Place("ebbtide-system", "a"), dry_run=False).registry
@@ -65,11 +73,24 @@ def told(registry: CollectorRegistry) -> set[str]:
 
 
 def test_every_state_and_every_result_is_listed() -> None:
-    values = {*State, *Result, *Wait, *ReadmissionResult, *RESULTS, *Ending, *ADMISSION, *LOAD_DATA, *WORKERS}
+    values = {
+        *State,
+        *Result,
+        *Wait,
+        *ReadmissionResult,
+        *RESULTS,
+        *Ending,
+        *ADMISSION,
+        *LOAD_DATA,
+        *WORKERS,
+        *WorkerState,
+        *Cleanup,
+    }
     assert values == {row for row in ROWS if re.fullmatch(r"[a-z-]+", row)}
 
 
 def test_every_event_is_listed() -> None:
-    sources = inspect.getsource(stories) + inspect.getsource(readmission_stories)
+    told_of = (stories, readmission_stories, dedicated_stories)
+    sources = "".join(inspect.getsource(module) for module in told_of)
     reasons = re.findall(r'(?:Story\(|Event\(.*?\),)\s*"(?:Normal|Warning)", "(\w+)"', sources)
     assert {*reasons, *CERTIFICATE_REASONS} == {row for row in ROWS if re.fullmatch(r"([A-Z][a-z]+)+", row)}

@@ -63,7 +63,7 @@ class Record:
 
 
 def name_of(pool: str) -> str:
-    return f"{pool}-ledger"
+    return f"{pool}{vocabulary.LEDGER_SUFFIX}"
 
 
 def read(data: Mapping[str, Any]) -> Record:
