@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from docs import chart
 from ebbtide.config.reference import page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,7 +24,12 @@ def decisions() -> str:
     return "\n".join(("# Decisions", "", "What was chosen, what else there was, and why.", "", *lines, ""))
 
 
-GENERATED = {ROOT / "docs" / "configuration.md": page, DECISIONS / "index.md": decisions}
+GENERATED = {
+    ROOT / "docs" / "configuration.md": page,
+    DECISIONS / "index.md": decisions,
+    chart.CHART / "README.md": chart.readme,
+    chart.CHART / "values.schema.json": chart.schema,
+}
 
 
 def main(verb: str) -> int:
@@ -42,7 +48,7 @@ def stale() -> Iterator[str]:
 
 
 def dangling() -> Iterator[str]:
-    for path in sorted(ROOT.glob("*.md")):
+    for path in (*sorted(ROOT.glob("*.md")), chart.CHART / "README.md"):
         for target, anchor in LINK.findall(path.read_text(encoding="utf-8")):
             place = path.parent / target if target else path
             if not place.exists():
