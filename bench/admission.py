@@ -75,7 +75,7 @@ class Place:
         authority = Authority(folder, certs)
         authority.issue()
         kubeconfig = folder / "kubeconfig"
-        kubeconfig.write_text(json.dumps(_kubeconfig(cluster)))
+        kubeconfig.write_text(json.dumps(no_login(cluster)))
         return cls(folder, authority.client, Cores.of_this_machine(), kubeconfig)
 
 
@@ -198,7 +198,8 @@ def _kopf(place: Place, port: int) -> Start:
     return Start((kopf_environment.python(), str(_KOPF_OPERATOR), *arguments))
 
 
-def _kubeconfig(server: str) -> Mapping[str, object]:
+def no_login(server: str) -> Mapping[str, object]:
+    """A kubeconfig for an embedded cluster."""
     return {
         "apiVersion": "v1",
         "kind": "Config",
