@@ -10,10 +10,12 @@ from typing import Any, Final
 import orjson
 import yaml
 
-from tests.controlplane.build import tool
+from tests.controlplane.build import VERSION, tool
 
 CHART: Final = Path(__file__).resolve().parents[2] / "charts" / "ebbtide"
 NAMESPACE: Final = "ebbtide-system"
+# Without a cluster a Helm that was not built by its makers takes another version for granted than they do.
+_KUBERNETES: Final = f"--kube-version={VERSION}"
 Object = dict[str, Any]
 Values = Mapping[str, Any]
 
@@ -54,7 +56,7 @@ class Helm:
 
     async def template(self, values: Values | None = None, *words: str, namespace: str = NAMESPACE) -> Said:
         """What would be installed, without a cluster."""
-        place = ("--namespace", namespace)
+        place = ("--namespace", namespace, _KUBERNETES)
         return await self.run("template", "ebbtide", str(CHART), *place, *words, values=values or {})
 
     async def render(self, values: Values | None = None, *words: str, namespace: str = NAMESPACE) -> list[Object]:
