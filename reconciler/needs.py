@@ -52,7 +52,7 @@ def needs(settings: Settings, namespace: str, *, dry_run: bool, deployment: str 
 
 def _needs_of_rebalance(rules: NodeRebalance) -> list[Need]:
     found = [
-        Need("get", NODES, "to look at a node again before it is tainted"),
+        Need("get", NODES, "to look at a node again before it is tainted, or its pods go"),
         Need("patch", NODES, "to taint a zone"),
         Need("list", PODS, "to find the pods of a signalled node"),
         Need("watch", PODS, "to see them go"),
