@@ -98,7 +98,7 @@ async def front(cores: Cores, folder: Path) -> AsyncIterator[Server]:
 
 
 def _end(log: Path) -> str:
-    return "\n".join(log.read_text(errors="replace").splitlines()[-30:])
+    return "\n".join(line[:300] for line in log.read_text(errors="replace").splitlines()[-10:])
 
 
 def _config(port: int, worker: int) -> str:

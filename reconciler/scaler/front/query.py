@@ -145,8 +145,13 @@ class _BadError(Exception):
 
 
 def read(method: str, target: str, rules: Rules) -> Asked:
-    """Reads a request; `target` is path and query as they came, percent signs and all."""
+    """Reads a request.
+
+    `target` is path and query as they came, percent signs and all; or a whole URL, as proxies get it (RFC 9112 3.2.2).
+    """
     path, _, query = target.partition("?")
+    if "://" in path:
+        path = f"/{path.partition('://')[2].partition('/')[2]}"
     if path != PATH:
         return Nowhere()
     if method == "PUT":

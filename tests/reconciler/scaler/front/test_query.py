@@ -75,6 +75,13 @@ def test_there_is_one_path(path: str) -> None:
     assert read("POST", f"{path}?{urlencode(INIT)}", ANY) == Nowhere()
 
 
+@pytest.mark.parametrize("origin", ["http://front:19500", "HTTP://front", "https://[fd00::7]:19500"])
+def test_a_whole_url_will_do(origin: str) -> None:
+    assert read("GET", f"{origin}{PATH}?cluster_id=7", ANY) == Listing(7)
+    assert read("GET", f"{origin}/?cluster_id=7&x=://a{PATH}", ANY) == Nowhere()
+    assert read("GET", f"{origin}?cluster_id=7", ANY) == Nowhere()
+
+
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 NO_NUMBERS = [
