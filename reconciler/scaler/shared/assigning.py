@@ -69,14 +69,15 @@ class Assigning:
         try:
             again = await self._mark(given)
             await self._standing.store({waiter.arrival.cluster for waiter in given})
-        except* Conflict:
+        except Conflict:
             self._take_back(given)
             self._standing.waiting.put_back(given)
             raise
-        except* LedgerFullError as errors:
-            self._refuse(given, errors)
-        except* KubeError as errors:
-            self._refuse(given, errors)
+        except LedgerFullError as error:
+            self._refuse(given, error)
+            return
+        except KubeError as error:
+            self._refuse(given, error)
             raise
         for waiter in given:
             if waiter not in again:
@@ -93,10 +94,10 @@ class Assigning:
         self._take_back(again)
         return again
 
-    def _refuse(self, given: Sequence[Waiter], errors: ExceptionGroup[Exception]) -> None:
+    def _refuse(self, given: Sequence[Waiter], error: Exception) -> None:
         self._take_back(given)
         for waiter in given:
-            waiter.refuse(_failed(errors))
+            waiter.refuse(_failed(error))
 
     def _take_back(self, waiters: Sequence[Waiter]) -> None:
         for waiter in waiters:

@@ -62,7 +62,7 @@ def conditions(pool: Pool, plan: Shrink, rules: Rules, around: Around) -> tuple[
         Reason.NO_CAPACITY: _no_capacity(pool, rules, around),
         Reason.ZONAL_VOLUME_BLOCKED: _tied(around),
         Reason.QUOTA_EXCEEDED: _missing(pool),
-        Reason.TAIL_STUCK: _stuck(plan),
+        Reason.TAIL_STUCK: _stuck(pool, plan, rules),
         Reason.STATUS_UNKNOWN: _unread(around),
         Reason.CONFLICTING_WRITER: _rival(around),
         Reason.CLAIM_SIZE_PENDING: _pending(around),
@@ -102,8 +102,10 @@ def _overdue(pod: PoolPod) -> bool:
     return pod.state is State.MISSING and pod.lasting >= OVERDUE
 
 
-def _stuck(plan: Shrink) -> str:
+def _stuck(pool: Pool, plan: Shrink, rules: Rules) -> str:
     if plan.kept is None or plan.kept.keep is not Keep.NEVER_RAN or plan.kept.after is not None:
+        return ""
+    if any(pod.hopeful(rules) for pod in pool.pods if pod.ordinal == plan.kept.ordinal):
         return ""
     return (
         f"The pool could shrink, but its last pod, {plan.kept.ordinal}, never ran and so is not removed. "

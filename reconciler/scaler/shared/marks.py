@@ -19,13 +19,17 @@ class Marks:
         self._one = asyncio.Lock()
 
     async def busy(self, pods: Iterable[WorkerPod]) -> frozenset[int]:
-        """Marks those that are not yet; the ordinals of pods that are gone, or going. Raises KubeError (in a group)."""
-        gone: set[int] = set()
-        async with self._one, asyncio.TaskGroup() as group:
-            for pod in pods:
-                if not pod.busy:
-                    group.create_task(self._mark(pod, gone))
-        return frozenset(gone)
+        """Marks those that are not yet; the ordinals of pods that are gone, or going. Raises KubeError.
+
+        No task group: one whose task fails in the moment of a cancellation would swallow that.
+        """
+        async with self._one:
+            unmarked = [pod for pod in pods if not pod.busy]
+            marked = await asyncio.gather(*map(self._mark, unmarked), return_exceptions=True)
+        for outcome in marked:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return frozenset(pod.ordinal for pod, done in zip(unmarked, marked, strict=True) if not done)
 
     async def idle(self, pod: WorkerPod, empty: Callable[[], bool]) -> None:
         """Takes the mark off a pod that is `empty` still. Raises KubeError."""
@@ -36,9 +40,8 @@ class Marks:
                 except (Conflict, NotFound):
                     return  # it has changed since; the next look has the newer version
 
-    async def _mark(self, pod: WorkerPod, gone: set[int]) -> None:
+    async def _mark(self, pod: WorkerPod) -> bool:
         try:
-            if not await self._act.mark(pod):
-                gone.add(pod.ordinal)
+            return await self._act.mark(pod)
         except (Conflict, NotFound):
-            gone.add(pod.ordinal)
+            return False

@@ -18,6 +18,10 @@ class Waiter:
         """Returns when the task is pinned. Raises PlacementError."""
         await self._place
 
+    @property
+    def waits(self) -> bool:
+        return not self._place.done()
+
     def settle(self) -> None:
         if not self._place.done():
             self._place.set_result(None)
@@ -66,8 +70,8 @@ class Waiting:
         return [(waiter, answer) for waiter, answer in both if answer is not Lack.WAIT]
 
     def put_back(self, waiters: Sequence[Waiter]) -> None:
-        """They go on waiting, ahead of all who came after them."""
-        self._waiters = [*waiters, *self._waiters]
+        """They go on waiting, ahead of all who came after them; not those that have given up meanwhile."""
+        self._waiters = [*(waiter for waiter in waiters if waiter.waits), *self._waiters]
 
     def refuse_all(self, error: PlacementError) -> None:
         for waiter in self._waiters:
