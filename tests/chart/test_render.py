@@ -1,0 +1,216 @@
+"""What the chart renders: the same each time, valid, locked down, and registered as the tests of admission assume."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from certs.spec import spec_of
+from ebbtide.config.admission import Certs
+from tests.chart.helm import CHART, NAMESPACE, Helm, Object, Values, only
+
+SCHEMAS = "1.37"
+REGISTRATIONS = Path(__file__).resolve().parents[1] / "controlplane" / "registrations"
+EVERYTHING: dict[str, Any] = {
+    "agent": {"enabled": True},
+    "serviceMonitor": {"enabled": True},
+    "prometheusRule": {"enabled": True},
+    "dashboard": {"enabled": True},
+    "networkPolicy": {"enabled": True, "metricsFrom": [{"namespaceSelector": {}}]},
+    "admissionPolicy": {"enabled": True},
+    "commonLabels": {"team": "storage"},
+    "imagePullSecrets": [{"name": "registry"}],
+    "config": {"worker-scaler": {"run": True}},
+    "webhook": {
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        "tolerations": [{"operator": "Exists"}],
+        "affinity": {"podAntiAffinity": {}},
+        "podAnnotations": {"a": "b"},
+        "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+        "serviceAccount": {"annotations": {"a": "b"}},
+        "configurationAnnotations": {"a": "b"},
+    },
+}
+MODES: dict[str, Values] = {
+    "self-managed": EVERYTHING,
+    "cert-manager": EVERYTHING | {"certificates": {"mode": "cert-manager"}},
+    "existing": EVERYTHING | {"certificates": {"mode": "existing", "existingSecret": "mine"}},
+}
+# Kinds of others, whose schemas are not Kubernetes' own.
+OTHERS = ("cert-manager.io/", "monitoring.coreos.com/")
+
+
+@pytest.fixture
+def helm(tmp_path: Path) -> Helm:
+    return Helm("helm4", tmp_path)
+
+
+@pytest.fixture(params=MODES)
+async def objects(request: pytest.FixtureRequest, helm: Helm) -> list[Object]:
+    return await helm.render(MODES[request.param])
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_rendered_twice_it_is_the_same_to_the_byte_with_either_helm(
+    mode: str, helm: Helm, tmp_path: Path
+) -> None:
+    """As tools that compare manifests need it."""
+    first, second = [await helm.template(MODES[mode]) for _ in range(2)]
+    assert first.code == 0, first.err
+    assert first.out == second.out
+    one, other = await helm.render(MODES[mode]), await Helm("helm3", tmp_path / "three").render(MODES[mode])
+    assert sorted(one, key=_order) == sorted(other, key=_order)
+
+
+def _order(each: Object) -> tuple[str, ...]:
+    """Helm 3 and 4 put kinds that they do not know in other places."""
+    return each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("version", ["helm4", "helm3"])
+async def test_lint_finds_nothing(version: str, mode: str, tmp_path: Path) -> None:
+    said = await Helm(version, tmp_path).run("lint", "--strict", str(CHART), values=MODES[mode])
+    assert said.code == 0, said.out + said.err
+
+
+def test_nothing_is_looked_up_random_or_made_by_hooks() -> None:
+    for template in (CHART / "templates").rglob("*"):
+        if template.is_dir():
+            continue
+        text = template.read_text(encoding="utf-8")
+        found = re.findall(
+            r"\b(?:lookup|gen[A-Z]\w+|rand[A-Z]\w+|uuidv4|now|htpasswd|getHostByName)\b(?=[^\n]*\}\})", text
+        )
+        assert not found, template
+        assert set(re.findall(r"helm\.sh/hook: (\w+)", text)) <= {"test"}
+        assert "caBundle:" not in text
+
+
+def test_every_object_is_valid(objects: list[Object]) -> None:
+    for each in objects:
+        if not each["apiVersion"].startswith(OTHERS):
+            kubernetes_validate.validate(each, SCHEMAS, strict=True)
+
+
+def test_every_object_says_what_it_belongs_to(objects: list[Object]) -> None:
+    for each in objects:
+        labels = each["metadata"]["labels"]
+        assert labels["app.kubernetes.io/name"] == "ebbtide"
+        assert labels["app.kubernetes.io/instance"] == "ebbtide"
+        assert labels["team"] == "storage"
+
+
+def pods(objects: list[Object]) -> list[tuple[str, Object]]:
+    templates = [(each["kind"], each["spec"]["template"]) for each in objects if "template" in each.get("spec", {})]
+    return [*templates, *((each["kind"], each) for each in objects if each["kind"] == "Pod")]
+
+
+def test_every_container_is_locked_down(objects: list[Object]) -> None:
+    found = pods(objects)
+    assert [kind for kind, _ in found].count("Deployment") == 2
+    for _, pod in found:
+        spec = pod["spec"]
+        assert spec["securityContext"]["runAsNonRoot"]
+        assert spec["securityContext"]["runAsUser"] > 0
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in spec["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert {"requests", "limits"} <= container["resources"].keys()
+            assert "memory" in container["resources"]["limits"]
+
+
+async def test_pods_spread_softly_and_are_bound_to_no_zone(helm: Helm) -> None:
+    """Over zones and hosts, but never in a way that a zone at risk could be needed for."""
+    for kind, pod in pods(await helm.render()):
+        if kind == "Deployment":
+            spread = pod["spec"]["topologySpreadConstraints"]
+            assert [each["topologyKey"] for each in spread] == ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
+            assert {each["whenUnsatisfiable"] for each in spread} == {"ScheduleAnyway"}
+        assert "affinity" not in pod["spec"]
+        assert "nodeSelector" not in pod["spec"]
+
+
+async def test_a_new_replica_serves_before_an_old_one_goes(helm: Helm) -> None:
+    objects = await helm.render()
+    for name in ("ebbtide-webhook", "ebbtide-reconciler"):
+        spec = only(objects, "Deployment", name)["spec"]
+        assert spec["replicas"] == 2
+        assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+        budget = only(objects, "PodDisruptionBudget", name)["spec"]
+        assert (budget["maxUnavailable"], budget["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
+        assert budget["selector"] == spec["selector"]
+
+
+async def test_a_change_of_the_configuration_rolls_the_pods(helm: Helm) -> None:
+    before, after = await helm.render(), await helm.render({"config": {"webhook": {"drain": "20s"}}})
+    for (_, old), (_, new) in zip(pods(before), pods(after), strict=True):
+        key = "checksum/config"
+        if key in old["metadata"]["annotations"]:
+            assert old["metadata"]["annotations"][key] != new["metadata"]["annotations"][key]
+
+
+async def test_it_registers_for_what_the_tests_of_admission_register_for(helm: Helm) -> None:
+    """Entry for entry, apart from the address and the failure policy."""
+    objects = await helm.render()
+    for path in sorted(REGISTRATIONS.glob("*.yaml")):
+        known = yaml.safe_load(path.read_text(encoding="utf-8"))
+        found = only(objects, "MutatingWebhookConfiguration", known["metadata"]["name"])
+        assert known["metadata"]["labels"].items() <= found["metadata"]["labels"].items()
+        (ours,), (theirs,) = found["webhooks"], known["webhooks"]
+        assert ours["failurePolicy"] == "Ignore"
+        assert ours["clientConfig"]["service"]["path"] == "/mutate"
+        for each in (ours, theirs):
+            del each["clientConfig"], each["failurePolicy"]
+        assert ours == theirs
+
+
+async def test_each_way_in_has_a_failure_policy_of_its_own_and_leaves_namespaces_out(helm: Helm) -> None:
+    webhook = {"guardedPods": {"failurePolicy": "Fail", "timeoutSeconds": 9}, "excludedNamespaces": ["tools"]}
+    objects = await helm.render({"webhook": webhook}, namespace="elsewhere")
+    policies = {}
+    for each in objects:
+        if each["kind"] == "MutatingWebhookConfiguration":
+            (entry,) = each["webhooks"]
+            policies[each["metadata"]["name"]] = (entry["failurePolicy"], entry["timeoutSeconds"])
+            (excluded,) = entry["namespaceSelector"]["matchExpressions"]
+            assert excluded["values"] == ["kube-system", "elsewhere", "tools"]
+    assert policies == {
+        "ebbtide-pods": ("Ignore", 3),
+        "ebbtide-guarded-pods": ("Fail", 9),
+        "ebbtide-stateful-sets": ("Ignore", 3),
+    }
+
+
+async def test_cert_manager_issues_for_the_names_that_are_called_and_injects_its_ca(helm: Helm) -> None:
+    """CA and leaf are two Certificates; the webhook mounts the leaf's Secret, and every entry trusts its CA."""
+    objects = await helm.render(MODES["cert-manager"])
+    leaf, ca = (only(objects, "Certificate", name) for name in ("ebbtide-webhook", "ebbtide-webhook-ca"))
+    assert ca["spec"]["isCA"]
+    assert tuple(leaf["spec"]["dnsNames"]) == spec_of(Certs(), NAMESPACE).names
+    issuer = only(objects, "Issuer", leaf["spec"]["issuerRef"]["name"])
+    assert issuer["spec"]["ca"]["secretName"] == ca["spec"]["secretName"]
+    pod = only(objects, "Deployment", "ebbtide-webhook")["spec"]["template"]["spec"]
+    assert {"name": "tls", "secret": {"secretName": leaf["spec"]["secretName"]}} in pod["volumes"]
+    for each in objects:
+        if each["kind"] == "MutatingWebhookConfiguration":
+            assert each["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] == f"{NAMESPACE}/ebbtide-webhook"
+            assert "ebbtide/ca-injection" not in each["metadata"]["labels"]
+
+
+async def test_names_of_releases_do_not_meet(helm: Helm) -> None:
+    """Objects of the whole cluster carry the name of their release; long names stay within what Kubernetes takes."""
+    name = "a-release-with-a-name-that-is-quite-a-long-one-to-read"[:53]
+    said = await helm.run("template", name, str(CHART), "--kube-version=1.37.2", "--namespace=x", values=EVERYTHING)
+    assert said.code == 0, said.err
+    objects = [each for each in yaml.safe_load_all(said.out) if each]
+    names = {each["metadata"]["name"] for each in objects}
+    assert all(len(each) <= 63 for each in names)
+    assert not names & {each["metadata"]["name"] for each in await helm.render(EVERYTHING)}
