@@ -29,7 +29,7 @@ commas between them. A variable that names no key is an error.
 """
 
 # Parts that later versions bring. Taken out of here one by one as they come.
-_NOT_YET = ("worker-scaler", "signals")
+_NOT_YET = ("worker-scaler",)
 _WITHOUT_EFFECT = "*Not in this version yet: these keys are read and checked, and have no effect.*"
 
 

@@ -4,7 +4,7 @@ from ebbtide.config.kinds import HttpUrl, OptionalHttpUrl, OptionalRegion, Posit
 
 
 class Imds(Section, frozen=True):
-    """Instance metadata, polled by the per-node agent."""
+    """Instance metadata, polled by `ebbtide agent` on each node."""
 
     endpoint: HttpUrl = "http://169.254.169.254"
     """Instance metadata service of the node."""
@@ -14,13 +14,14 @@ class Imds(Section, frozen=True):
 
 
 class Sqs(Section, frozen=True):
-    """A queue of EventBridge messages, read by the reconciler."""
+    """A queue of EventBridge messages, read by the reconciler that leads; needs the extra `ebbtide[sqs]`."""
 
     queue_url: OptionalHttpUrl = ""
-    """Queue with "EC2 Instance Rebalance Recommendation" messages. "": no queue is read."""
+    """Queue with "EC2 Instance Rebalance Recommendation" and "EC2 Spot Instance Interruption Warning" messages. "": no
+    queue is read."""
 
     region: OptionalRegion = ""
-    """Region of the queue. "": as the AWS environment says."""
+    """Region of the queue. "": as the queue's URL says, else as the AWS environment does."""
 
 
 class Signals(Section, frozen=True):

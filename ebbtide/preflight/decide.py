@@ -9,7 +9,7 @@ from ebbtide.preflight.finding import Finding
 from ebbtide.preflight.installation import cluster_version, namespace, permissions, webhook
 from ebbtide.preflight.nodes import daemon_sets, nodes
 from ebbtide.preflight.snapshot import Facts
-from ebbtide.preflight.termination import signal_sources, termination_handler
+from ebbtide.preflight.termination import agents, signal_sources, termination_handler
 
 
 def decide(facts: Facts, settings: Settings, now: float) -> tuple[Finding, ...]:
@@ -24,7 +24,8 @@ def _findings(facts: Facts, settings: Settings, now: float) -> Iterator[Finding]
     yield from nodes(facts, settings)
     yield from daemon_sets(facts, settings)
     yield from autoscaler(facts, settings)
-    yield from termination_handler(facts)
+    yield from termination_handler(facts, settings)
     yield from signal_sources(facts, settings)
+    yield from agents(facts)
     yield from descheduler(facts, settings)
     yield from webhook(facts, settings, now)

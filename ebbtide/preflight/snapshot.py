@@ -58,13 +58,17 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node: group and zone label ("" without), who made it (label and value), Karpenter's pool ("" without)."""
+    """A node: group and zone label ("" without), who made it (label and value), Karpenter's pool ("" without).
+
+    `signal` says whether it carries the signal taint now.
+    """
 
     name: str
     group: str
     zone: str
     pool: str
     karpenter: str
+    signal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +204,7 @@ def _node(raw: Raw, rules: NodeRebalance) -> NodeView:
         zone=labels.get(rules.zone_label) or labels.get(ZONE_LABEL_FALLBACK) or "",
         pool=pool,
         karpenter=next((labels[label] for label in KARPENTER_LABELS if labels.get(label)), ""),
+        signal=any(taint.get("key") == rules.rebalance_signal_taint_key for taint in raw["spec"].get("taints") or ()),
     )
 
 

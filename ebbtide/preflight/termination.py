@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from ebbtide.config import Settings
-from ebbtide.preflight.finding import Finding, Status
+from ebbtide.preflight.finding import Finding, Status, some
 from ebbtide.preflight.programs import OURS, TERMINATION_HANDLER, Program
-from ebbtide.preflight.snapshot import Facts
+from ebbtide.preflight.snapshot import Facts, Unread
 
 _CHECK: Final = "termination-handler"
 
@@ -70,10 +70,10 @@ _DRY: Final = _Switch(
 _SWITCHES: Final = (_QUEUE, _DRAINING, _MONITORING, _TAINTING, _DRY)
 
 
-def termination_handler(facts: Facts) -> Iterator[Finding]:
+def termination_handler(facts: Facts, settings: Settings) -> Iterator[Finding]:
     """How each handler is set."""
     handlers = _handlers(facts)
-    others = _others(facts)
+    others = [*_others(facts), *_queue(settings)]
     if not handlers:
         yield _without(facts)
     for program in handlers:
@@ -83,9 +83,11 @@ def termination_handler(facts: Facts) -> Iterator[Finding]:
 def signal_sources(facts: Facts, settings: Settings) -> Iterator[Finding]:
     """One program should raise signals."""
     raising = [f"{program.where} (termination handler)" for program in _handlers(facts) if _raises(program)]
-    sources = [*raising, *_others(facts)]
-    check, listed, key = "signal-sources", "; ".join(sources), settings.node_rebalance.rebalance_signal_taint_key
-    if len(sources) == 1:
+    ours = [*_others(facts), *_queue(settings)]
+    check, sources, key = "signal-sources", [*raising, *ours], settings.node_rebalance.rebalance_signal_taint_key
+    listed = "; ".join(sources)
+    if sources and (len(sources) == 1 or not raising):
+        # What agent and queue both hear is told once.
         yield Finding(check, Status.PASS, f"signals are raised by {listed}")
     elif sources:
         yield Finding(
@@ -95,15 +97,35 @@ def signal_sources(facts: Facts, settings: Settings) -> Iterator[Finding]:
             "each removes and dates its signals in its own way: a zone stays blocked until the last of them lets go",
             "keep one of them",
         )
+    elif signalled := _signalled(facts):
+        seen = f"signals are raised by a program that is not known here: {some(signalled)} carry {key}"
+        yield Finding(check, Status.PASS, seen, objects=tuple(f"Node {name}" for name in signalled))
     elif facts.unread_programs:
         yield Finding(check, Status.UNKNOWN, f"not all workloads could be read: {facts.unread_programs[0].reason}")
     else:
         yield Finding(
             check,
             Status.WARN,
-            "no termination handler that taints was found",
+            "neither ebbtide agent, nor a queue, nor a termination handler that taints was found",
             "without signals no zone is ever blocked",
-            f"raise them: any program that taints nodes with {key} will do",
+            f"run one of them (docs/signals.md); any program that taints nodes with {key} will do",
+        )
+
+
+def agents(facts: Facts) -> Iterator[Finding]:
+    """Whether each agent knows which node it is on."""
+    for program in _agents(facts):
+        named = program.flags().last("node-name") or "NODE_NAME" in program.environment
+        if named or program.more_environment:
+            yield Finding("agent", Status.PASS, f"{program.where} is told its node", objects=(program.workload,))
+            continue
+        yield Finding(
+            "agent",
+            Status.FAIL,
+            f"{program.where} has neither NODE_NAME nor --node-name",
+            "it does not start: which node it is on cannot be told from inside a pod",
+            "set NODE_NAME from the field spec.nodeName (docs/signals.md)",
+            (program.workload,),
         )
 
 
@@ -146,6 +168,18 @@ def _raises(program: Program) -> bool:
     return bool(looks) and bool(_TAINTING.value(program)) and not _DRY.value(program)
 
 
+def _agents(facts: Facts) -> list[Program]:
+    return [p for p in facts.programs if p.is_called(*OURS) and "agent" in p.words[:2] and p.replicas != 0]
+
+
 def _others(facts: Facts) -> list[str]:
-    agents = (p.where for p in facts.programs if p.is_called(*OURS) and "agent" in p.words[:2] and p.replicas != 0)
-    return [f"{where} (ebbtide agent)" for where in agents]
+    return [f"{program.where} (ebbtide agent)" for program in _agents(facts)]
+
+
+def _queue(settings: Settings) -> list[str]:
+    url = settings.signals.sqs.queue_url
+    return [f"the reconciler, from queue {url.rpartition('/')[2]}"] if url else []
+
+
+def _signalled(facts: Facts) -> list[str]:
+    return [] if isinstance(facts.nodes, Unread) else [node.name for node in facts.nodes if node.signal]

@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 
 from ebbtide.config import Settings
+from ebbtide.config.signals import Signals, Sqs
 from ebbtide.kube.permissions import Need
 from ebbtide.kube.resources import EVENTS, NODES
 from ebbtide.model import Toleration
 from ebbtide.preflight.decide import decide
 from ebbtide.preflight.finding import some
+from ebbtide.preflight.programs import Program
 from ebbtide.preflight.report import document, failed, lines
 from ebbtide.preflight.snapshot import Permissions, Unread, WebhookView
 from tests.ebbtide.preflight.builders import (
@@ -35,6 +37,9 @@ from tests.ebbtide.preflight.builders import (
 )
 
 CA, NTH = autoscaler(), handler(SIGNALLING)
+NODE_NAME = {"NODE_NAME": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+AGENT = programs(workload("x/ebbtide:1", "agent", env=NODE_NAME), "DaemonSet", None)
+WITH_QUEUE = Settings(signals=Signals(sqs=Sqs(queue_url="https://sqs.eu-central-1.amazonaws.com/1/spot")))
 
 
 def policy_1(enabled: str = "true", params: str = "{}") -> str:
@@ -238,6 +243,19 @@ CASES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     ),
     "no source": ("signal-sources", {"programs": CA}, ["warn"]),
     "perhaps a source": ("signal-sources", {"programs": CA, "unread_programs": (Unread("403"),)}, ["unknown"]),
+    "a source that nobody knows": ("signal-sources", {"programs": CA, "nodes": (node("a1", signal=True),)}, ["pass"]),
+    "no agent": ("agent", {}, []),
+    "an agent that is told its node": ("agent", {"programs": AGENT}, ["pass"]),
+    "an agent that is told its node by a flag": (
+        "agent",
+        {"programs": programs(workload("x/ebbtide:1", "agent", "--node-name=$(HOST)"), "DaemonSet", None)},
+        ["pass"],
+    ),
+    "an agent that cannot know its node": (
+        "agent",
+        {"programs": programs(workload("x/ebbtide:1", "agent"), "DaemonSet", None)},
+        ["fail"],
+    ),
     # --- descheduler ----------------------------------------------------------------------------------------------
     "no descheduler": ("descheduler", {}, ["pass"]),
     "NR-63 v1alpha1": ("descheduler", {"policies": policy(policy_1())}, ["fail"]),
@@ -449,3 +467,21 @@ def test_a_handler_is_known_by_its_executable_too() -> None:
     known = programs(workload("mirror/nth:1", command=["/node-termination-handler"]), "DaemonSet", None)
     assert [program.workload for program in known] == ["DaemonSet kube-system/it"]
     assert programs(workload(HANDLER_IMAGE.replace("aws-node", "other")), "DaemonSet", None) == ()
+
+
+@pytest.mark.parametrize(
+    ("check", "running", "status"),
+    [
+        ("signal-sources", CA, "pass"),
+        ("signal-sources", CA + AGENT, "pass"),
+        ("signal-sources", CA + NTH, "warn"),
+        ("signal-sources", CA + AGENT + NTH, "warn"),
+        ("termination-handler", CA + handler({}), "pass"),
+    ],
+    ids=["alone", "with the agent", "with a handler", "with both", "and a handler that raises nothing"],
+)
+def test_a_queue_is_a_source_of_signals(check: str, running: tuple[Program, ...], status: str) -> None:
+    """Agent and queue tell a notice once between them; a handler beside it need not raise signals."""
+    findings = found(check, WITH_QUEUE, programs=running)
+    assert statuses(findings) == [status]
+    assert check != "signal-sources" or "from queue spot" in findings[0].seen
