@@ -9,11 +9,12 @@ from http import HTTPStatus
 from time import perf_counter
 from typing import Final, Protocol
 
+from webhook.alike import Alike
 from webhook.connection import JSON, Head, Lost, Reply
 from webhook.decide import Decision, Known, Rules, decide
 from webhook.patch import POD, TEMPLATE, operations
 from webhook.report import Failure, Report, result_of
-from webhook.review import Answer, Kind, NotAReviewError, Request, read, write
+from webhook.review import Answer, Kind, NotAReviewError, Request, encoded, read, write
 
 PATH: Final = "/mutate"
 _TARGET: Final = PATH.encode()
@@ -59,6 +60,7 @@ class Admission:
         self._known = known
         self._rules = rules
         self._report = report
+        self._alike = Alike(known, rules)
         self._most_at_once = most_at_once
         self._in_flight = 0
         self._draining = False
@@ -114,19 +116,19 @@ class Admission:
         return Failure.TOO_LARGE if (head.length or 0) > self.largest else None
 
     def _answer(self, request: Request, head: Head) -> Reply:
-        decision = decide(request, self._known, self._rules)
-        patch = self._patch(request, decision)
+        decision, patch = self._alike.answer(request) or self._answer_alone(request)
         result = result_of(decision, changed=bool(patch))
         audit = {"decision": result, "zones": decision.exclusion.annotation, "pool": decision.pool}
         body = write(request, Answer(patch, decision.warning, audit))
         self._report.answered(request, decision, result, perf_counter() - head.since)
         return Reply(HTTPStatus.OK, body, JSON, last=self._draining)
 
-    def _patch(self, request: Request, decision: Decision) -> list[dict[str, object]]:
+    def _answer_alone(self, request: Request) -> tuple[Decision, str]:
+        decision = decide(request, self._known, self._rules)
         if request.object is None:
-            return []
+            return decision, ""
         where = TEMPLATE if request.kind is Kind.STATEFUL_SET else POD
-        return operations(request.object, decision, self._rules.labels, where)
+        return decision, encoded(operations(request.object, decision, self._rules.labels, where))
 
     def _refuse(self, failure: Failure) -> Reply:
         self._report.failed(failure)

@@ -162,19 +162,27 @@ def read(body: bytes | bytearray) -> Request:
 
 
 class Answer(NamedTuple):
-    """What the API server is told. It is always let through; `audit` are annotations of its audit event."""
+    """What the API server is told. It is always let through; `audit` are annotations of its audit event.
 
-    operations: Operations = ()
+    `patch` is `encoded`, "" for none.
+    """
+
+    patch: str = ""
     warning: str = ""
     audit: Mapping[str, str] | None = None
+
+
+def encoded(operations: Operations) -> str:
+    """A JSON patch as an answer carries it; "" without operations."""
+    return b64encode(orjson.dumps(operations)).decode("ascii") if operations else ""
 
 
 def write(request: Request, answer: Answer) -> bytes:
     """The body of the answer to `request`."""
     response: dict[str, Any] = {"uid": request.uid, "allowed": True}
-    if answer.operations:
+    if answer.patch:
         response["patchType"] = "JSONPatch"
-        response["patch"] = b64encode(orjson.dumps(answer.operations)).decode("ascii")
+        response["patch"] = answer.patch
     if answer.warning:
         response["warnings"] = [answer.warning]
     if answer.audit:

@@ -61,7 +61,7 @@ def pod_traits(raw: Raw, labels: CellLabels, namespace: str = "") -> PodTraits:
         bound=bool(spec.get("nodeName")),
         static=owned_by_node or vocabulary.MIRROR_POD_ANNOTATION in annotations,
         tolerations=tuple([read_toleration(entry) for entry in sequence(spec, "tolerations")]),
-        claims=tuple(_claims(spec)),
+        claims=tuple(claims_of(spec)),
         choice=node_choice(spec, labels),
         blocked_zones=zones_of(text(annotations, vocabulary.BLOCKED_ZONES_ANNOTATION)),
     )
@@ -75,6 +75,7 @@ def zones_of(annotation: str) -> frozenset[str]:
     return frozenset([zone for part in annotation.split(",") if (zone := part.strip())]) if annotation else _NO_ZONES
 
 
-def _claims(spec: Raw) -> list[str]:
+def claims_of(spec: Raw) -> list[str]:
+    """The names of the claims that a pod's `spec` mounts. Raises TypeError for a field of a wrong type."""
     sources = [mapping(volume, "persistentVolumeClaim") for volume in sequence(spec, "volumes")]
     return [name for source in sources if (name := text(source, "claimName"))]

@@ -43,7 +43,7 @@ class _Count:
     """The zones of all groups, counted node by node. A step costs the same however many nodes there are."""
 
     def __init__(self, prevent_taint_key: str) -> None:
-        self.groups: dict[str, GroupZones] = {}
+        self.groups: Mapping[str, GroupZones] = {}
         self._key = prevent_taint_key
         self._tallies: dict[str, dict[str, _Tally]] = {}
 
@@ -86,14 +86,15 @@ class _Count:
         zones = {zone: tally for zone, tally in self._tallies[group].items() if tally.live}
         if not zones:
             del self._tallies[group]
-            self.groups.pop(group, None)
+            self.groups = {name: each for name, each in self.groups.items() if name != group}
             return
         self._tallies[group] = zones
-        self.groups[group] = GroupZones(
+        found = GroupZones(
             live=frozenset(zones),
             blocked=frozenset(zone for zone, tally in zones.items() if tally.prevented),
             labels={zone: frozenset(tally.labels) for zone, tally in zones.items()},
         )
+        self.groups = {**self.groups, group: found}
 
 
 def group_zones(nodes: Iterable[NodeFacts], prevent_taint_key: str) -> Mapping[str, GroupZones]:
@@ -116,7 +117,7 @@ class BlockedZones:
 
     @property
     def groups(self) -> Mapping[str, GroupZones]:
-        """The zones of each group that has live nodes. Values once handed out stay as they are: others replace them."""
+        """The zones of each group that has live nodes. What was handed out stays as it is; a change makes another."""
         return self._count.groups
 
     def on_change(self, handler: Callable[[str], None]) -> None:

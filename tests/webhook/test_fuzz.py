@@ -20,14 +20,17 @@ from tests.webhook.builders import Cluster, Raw, operations_of, review
 from tests.webhook.mutations import mutated, originals
 from tests.webhook.stage import Stage, play, webhook
 from tests.webhook.test_laws import keeps
+from webhook.alike import Alike
 from webhook.decide import Rules, decide
 from webhook.patch import POD, TEMPLATE, operations
-from webhook.review import Kind, NotAReviewError, Request, read
+from webhook.review import Kind, NotAReviewError, Request, encoded, read
 
 CASES = int(os.environ.get("EBBTIDE_FUZZ", "100000"))
 SECONDS = float("inf") if "EBBTIDE_FUZZ" in os.environ else 20.0
 CLUSTER = Cluster("a! a b c", volumes=[["c"]])
 RULES = Rules()
+ALIKE = Alike(CLUSTER, RULES)
+_FILLING = 3000
 
 
 def ops_of(request: Request) -> list[Raw]:
@@ -83,6 +86,8 @@ def check(body: bytes) -> int:
         ops = ops_of(request)
     except (TypeError, AttributeError, KeyError):
         return 500
+    shared = ALIKE.answer(request)
+    assert shared is None or shared[1] == encoded(ops)
     if ops:
         _check_patch(whole["request"]["object"], orjson.loads(orjson.dumps(ops)))
     return 200
@@ -99,6 +104,8 @@ def test_broken_reviews_have_the_right_answer_and_leave_nothing_behind() -> None
     bodies, end, seen = originals(), time.monotonic() + SECONDS, dict.fromkeys((200, 400, 500), 0)
     for body in bodies:
         assert check(orjson.dumps(body)) == 200
+    for seed in range(-_FILLING, 0):  # what is remembered of alike pods has its bounds
+        check(mutated(seed, bodies))
     gc.collect()
     before = len(gc.get_objects())
     for seed in range(CASES):

@@ -66,6 +66,19 @@ def test_events_lead_to_what_counting_gives(before: Any, after: Any) -> None:
 
 @given(EVENTS, EVENTS)
 @settings(deadline=None)
+def test_what_was_handed_out_stays_and_a_change_makes_another(before: Any, after: Any) -> None:
+    """So that whoever remembers something of it can tell by identity whether it still holds."""
+    store = store_of(*before)
+    zones = index(store)
+    for event in after:
+        handed_out, copy = zones.groups, dict(zones.groups)
+        fed(store, event)
+        assert handed_out == copy
+        assert (zones.groups is handed_out) == (zones.groups == copy)
+
+
+@given(EVENTS, EVENTS)
+@settings(deadline=None)
 def test_a_change_is_told_once_with_its_group_and_nothing_else_is_told(before: Any, after: Any) -> None:
     """What is told is exactly what has become different, so nobody looks at pods for a heartbeat."""
     store = store_of(*before)
