@@ -6,7 +6,7 @@
 import argparse
 import sys
 
-from bench import events_cpu, evictions, front, idle, late_node, memory_nodes, taint_zone, webhook
+from bench import events_cpu, evictions, front, idle, late_node, memory_nodes, status_round, taint_zone, webhook
 
 
 def main(argv: list[str]) -> int:
@@ -23,6 +23,7 @@ def main(argv: list[str]) -> int:
     memory_nodes.main(kopf)
     events_cpu.main(kopf + go)
     front.main([])
+    status_round.main([])
     return webhook.main(kopf + go)
 
 

@@ -18,8 +18,8 @@ from reconciler.scaler.status.book import Book, StatusUnknown
 from reconciler.scaler.status.clusters import Clusters
 from reconciler.scaler.stores import Stores
 
-# Questions under way: enough for a thousand workers of which fifty keep theirs waiting, and few sockets all the same.
-AT_ONCE: Final = 64
+# Questions under way: of a thousand workers fifty may keep theirs waiting, and more than as many are asked meanwhile.
+AT_ONCE: Final = 128
 _UNTIL_KNOWN: Final = 0.5
 
 
