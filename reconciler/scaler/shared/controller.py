@@ -124,8 +124,8 @@ class Shared:
 
     @property
     def clusters(self) -> frozenset[int]:
-        """Every cluster that tasks of the pool are from, or were."""
-        return self._standing.clusters
+        """Every cluster that tasks of the pool are from, or were; also of those that wait."""
+        return self._standing.clusters | {waiter.arrival.cluster for waiter in self._standing.waiting.all}
 
     def find(self, task: TaskId) -> Place | None:
         pin = self._standing.memory.pins.get(task)

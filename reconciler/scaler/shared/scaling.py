@@ -94,10 +94,11 @@ class Scaling:
             waiting.refuse_all(Unavailable(self._keeping.problem, code="NoPool"))
 
     async def _write(self, own: WorkerSet | None, wanted: Size) -> bool:
-        self.writers.writing(0 if own is None else own.replicas, wanted.target, self._standing.now)
+        self.writers.writing(0 if own is None else own.replicas, wanted.target)
         if own is None:
             return await self._keeping.create(wanted.target, self._standing.now)
         await self._act.scale(own, wanted.target)
+        self.writers.written(self._standing.now)
         self._replicas = wanted.target
         return True
 
@@ -110,7 +111,7 @@ class Scaling:
         try:
             await standing.close(plan.replicas)
             await self._empty_still(pool, plan)
-            self.writers.writing(own.replicas, plan.replicas, standing.now)
+            self.writers.writing(own.replicas, plan.replicas)
             await self._act.scale(own, plan.replicas)
         except (StatusUnknown, Conflict, Invalid) as reason:
             self._report.given_up(own.replicas, plan, str(reason))
@@ -120,6 +121,7 @@ class Scaling:
             raise
         else:
             self._replicas = plan.replicas
+            self.writers.written(standing.now)
             standing.memory.left(removed)
             self._report.shrunk(own.replicas, plan, stuck)
         await standing.open()

@@ -20,9 +20,12 @@ class Writers:
         self._foreign: list[float] = []
         self._last_write = float("-inf")
 
-    def writing(self, before: int, after: int, now: float) -> None:
+    def writing(self, before: int, after: int) -> None:
         """We are about to write; until the outcome is known either number is ours."""
         self._expected = frozenset((before, after))
+
+    def written(self, now: float) -> None:
+        """It was accepted."""
         self._last_write = now
 
     def observed(self, replicas: int, now: float) -> bool:

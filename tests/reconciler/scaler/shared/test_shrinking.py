@@ -81,7 +81,11 @@ async def one_silence(basin: Basin) -> None:
 
 
 async def one_restart(basin: Basin) -> None:
-    running = {"name": "app", "containerID": "containerd://again", "state": {"running": {"startedAt": "2026-01-01T00:30:00Z"}}}
+    running = {
+        "name": "app",
+        "containerID": "containerd://again",
+        "state": {"running": {"startedAt": "2026-01-01T00:30:00Z"}},
+    }
     basin.status(f"{POOL}-2", {"containerStatuses": [running]})
     await asyncio.sleep(5)
 
