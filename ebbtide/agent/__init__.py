@@ -8,5 +8,5 @@
     main     flags, and how the parts are put together
 
 It is a program of its own, started by `ebbtide agent`, and imports neither the configuration nor aiohttp: see
-docs/decisions/0008-an-agent-that-fits-on-every-node.md.
+docs/decisions/0009-an-agent-that-fits-on-every-node.md.
 """

@@ -15,6 +15,7 @@ from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.kube.access import from_url
 from ebbtide.kube.client import Client
 from ebbtide.kube.traffic import Ending
+from ebbtide.notices import REASONS as NOTICE_REASONS
 from reconciler.engine.verdict import RESULTS
 from reconciler.main import Place, Reconciler
 from reconciler.readmission import stories as readmission_stories
@@ -28,6 +29,7 @@ from reconciler.rebalance.verdict import State
 from reconciler.scaler.dedicated import stories as dedicated_stories
 from reconciler.scaler.figures import Cleanup, WorkerFigures, WorkerState
 from tests.docs.test_load_data import VALUES as LOAD_DATA
+from tests.docs.test_signals import VALUES as SIGNALS
 from tests.docs.test_webhook import VALUES as ADMISSION
 from tests.docs.test_workers import VALUES as WORKERS
 
@@ -81,6 +83,7 @@ def test_every_state_and_every_result_is_listed() -> None:
         *RESULTS,
         *Ending,
         *ADMISSION,
+        *SIGNALS,
         *LOAD_DATA,
         *WORKERS,
         *WorkerState,
@@ -93,4 +96,6 @@ def test_every_event_is_listed() -> None:
     told_of = (stories, readmission_stories, dedicated_stories)
     sources = "".join(inspect.getsource(module) for module in told_of)
     reasons = re.findall(r'(?:Story\(|Event\(.*?\),)\s*"(?:Normal|Warning)", "(\w+)"', sources)
-    assert {*reasons, *CERTIFICATE_REASONS} == {row for row in ROWS if re.fullmatch(r"([A-Z][a-z]+)+", row)}
+    assert {*reasons, *CERTIFICATE_REASONS, *NOTICE_REASONS.values()} == {
+        row for row in ROWS if re.fullmatch(r"([A-Z][a-z]+)+", row)
+    }
