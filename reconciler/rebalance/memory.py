@@ -18,9 +18,8 @@ from reconciler.rebalance.verdict import State, Streak, Verdict
 FIGHT_WINDOW = 60.0
 # 5, 10, 20, 40, 60 s: three writes in the first minute of a fight, one a minute for as long as it lasts.
 _FIRST_RESTRAINT, _LONGEST_RESTRAINT = 5.0, 60.0
-# A policy that refuses an annotation may be mended. A look this long afterwards tries again, which costs the taint that
-# goes with it a second or two: longer than signals are usually waited out.
-_NOTE_AGAIN = 600.0
+# What has refused an annotation may have been a moment's fault, or a policy that is mended: 10, 20, 40, 80, 120 s.
+_FIRST_NOTE_AGAIN, _LONGEST_NOTE_AGAIN = 10.0, 120.0
 
 
 @dataclass(slots=True)
@@ -44,12 +43,20 @@ class Fight:
         self.restore_at = monotonic + self.restraint
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An annotation that the API server refused: nobody tries again before `until`."""
+
+    pause: float
+    until: float
+
+
 @dataclass(slots=True)
 class CellMemory:
     """One cell's share.
 
     `inherited` is the state that an earlier leader has told of, as its marks say. By node UID: `seen` since when its
-    signal has been seen, `unnoted` until when nobody tries again to note that on it.
+    signal has been seen, `unnoted` whether that could not be noted on it.
     """
 
     quiet_since: float | None = None
@@ -61,7 +68,7 @@ class CellMemory:
     carried: frozenset[str] = frozenset()
     fights: dict[str, Fight] = field(default_factory=dict)
     seen: dict[str, float] = field(default_factory=dict)
-    unnoted: dict[str, float] = field(default_factory=dict)
+    unnoted: dict[str, Refused] = field(default_factory=dict)
     wish: Wish | None = None
     inherited: State | None = None
     looked: bool = False
@@ -81,7 +88,7 @@ class CellMemory:
         self.fights = {uid: fight for uid, fight in self.fights.items() if uid in live}
         key = rules.rebalance_signal_taint_key
         self.seen = {uid: self.seen.get(uid, monotonic) for uid, node in live.items() if node.taint(key) is not None}
-        self.unnoted = {uid: until for uid, until in self.unnoted.items() if uid in self.seen}
+        self.unnoted = {uid: refused for uid, refused in self.unnoted.items() if uid in self.seen}
 
     def _removed(self, uid: str, monotonic: float) -> None:
         fight = self.fights.get(uid)
@@ -94,7 +101,9 @@ class CellMemory:
         """Notes writes that the API server will not have: without the annotation it may have the next ones."""
         for write in writes:
             if write.first_seen is Change.SET:
-                self.unnoted[write.node.uid] = monotonic + _NOTE_AGAIN
+                before = self.unnoted.get(write.node.uid)
+                pause = _FIRST_NOTE_AGAIN if before is None else min(2 * before.pause, _LONGEST_NOTE_AGAIN)
+                self.unnoted[write.node.uid] = Refused(pause, monotonic + pause)
 
     def restrained(self, nodes: Iterable[NodeFacts], monotonic: float) -> dict[str, float]:
         """By node name, the seconds for which its taint is not set again."""

@@ -82,7 +82,7 @@ class Snapshot:
             incomplete_for=_since(memory.incomplete_since, monotonic),
             restrained=memory.restrained(nodes, monotonic),
             seen_for={node.name: monotonic - memory.seen[node.uid] for node in nodes if node.uid in memory.seen},
-            unnoted={node.name: memory.unnoted[node.uid] - monotonic for node in nodes if node.uid in memory.unnoted},
+            unnoted={n.name: memory.unnoted[n.uid].until - monotonic for n in nodes if n.uid in memory.unnoted},
         )
 
 

@@ -31,8 +31,10 @@ def node_writes(
             waits.append(restraint)
             held.append(HeldBack(f"taint node {node.name}", "another program keeps removing the prevent taint"))
         first_seen = _first_seen_change(node, signal, rules)
-        if first_seen is Change.SET and facts.unnoted.get(node.name, 0.0) > 0:
+        again_in = facts.unnoted.get(node.name, 0.0)
+        if first_seen is Change.SET and again_in > 0:
             first_seen = Change.LEAVE
+            waits.append(again_in)
             held.append(HeldBack(f"note on node {node.name} when its signal was first seen", _UNNOTED))
         write = NodeWrite(node, prevent, first_seen, signal is not None, None if signal is None else signal.since)
         if write.prevent is not Change.LEAVE or write.first_seen is not Change.LEAVE:

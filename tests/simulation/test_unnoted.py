@@ -44,7 +44,7 @@ def test_it_costs_no_storm_of_writes_and_is_told() -> None:
         stage.nodes("a1 S", "a2")
         stage.start()
         await asyncio.sleep(900)
-        assert len(stage.journal.node_writes) <= 12
+        assert len(stage.journal.node_writes) <= 16
         told = stage.journal.events("NodeNotWritten")
         assert 1 <= len(told) <= 2
         assert "denied by policy" in told[0].document["note"]
@@ -74,12 +74,12 @@ def test_what_is_noted_late_is_the_time_at_which_the_signal_was_seen() -> None:
         stage.nodes("a1 S", "a2")
         stage.start()
         begun = stage.now
-        await stage.until(lambda: stage.first_seen("a1"), within=650)
+        await stage.until(lambda: stage.first_seen("a1"), within=200)
         noted = parse_time(stage.first_seen("a1"))
         assert noted is not None
         assert begun <= noted <= begun + 2
 
-    play(story, resync_period=30)
+    play(story)
 
 
 def test_a_signal_that_comes_back_is_a_new_one() -> None:

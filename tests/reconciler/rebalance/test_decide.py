@@ -915,6 +915,7 @@ def test_an_annotation_that_was_refused_is_left_out_for_a_while(again_in: float,
     assert ("a1" in changes and changes["a1"].first_seen is Change.SET) is noted
     assert ("a1" in changes and changes["a1"].prevent is Change.SET) is not prevent
     assert any("when its signal was first seen" in held.what for held in plan.held_back) is not noted
+    assert (plan.look_again_in == again_in) is not noted
 
 
 @pytest.mark.parametrize(("ahead", "told"), [(3600, True), (6, True), (5, False), (-10, False)])

@@ -375,12 +375,15 @@ def test_a_signal_that_comes_back_is_seen_for_the_first_time(between: NodeFacts)
     assert seen_by(memory, SIGNALLED, at=30) == {SIGNALLED.uid: 30}
 
 
-def test_only_a_refused_annotation_is_left_out_for_ten_minutes() -> None:
+def test_only_a_refused_annotation_is_left_out_for_longer_and_longer() -> None:
     memory = CellMemory()
     memory.refused([NodeWrite(SIGNALLED, Change.SET, Change.LEAVE, signalled=True)], monotonic=5)
     assert memory.unnoted == {}
-    memory.refused([NOTE], monotonic=5)
-    assert memory.unnoted == {SIGNALLED.uid: 605}
+    pauses = []
+    for _ in range(6):
+        memory.refused([NOTE], monotonic=5)
+        pauses.append(memory.unnoted[SIGNALLED.uid].until - 5)
+    assert pauses == [10, 20, 40, 80, 120, 120]
 
 
 def test_with_the_signal_it_is_forgotten_that_it_could_not_be_noted() -> None:
