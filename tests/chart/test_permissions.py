@@ -1,14 +1,16 @@
 """Each component may do what it asks for, and nothing else."""
 
+import re
 import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ebbtide.config import Settings, load
 from ebbtide.kube.permissions import Need
 from reconciler.needs import needs as needs_of_reconciler
-from tests.chart.helm import NAMESPACE, Helm, Object, Values, only
+from tests.chart.helm import CHART, NAMESPACE, Helm, Object, Values, only
 from tests.chart.permissions import Grant, granted
 from webhook.needs import needs as needs_of_webhook
 
@@ -85,6 +87,20 @@ def _fit(grants: list[Grant], wanted: list[Need]) -> None:
     unused = [grant for grant in grants if not any(grant.covers(need) for need in wanted)]
     assert not unused
     assert len(grants) == len(set(grants)), "the same is granted twice"
+
+
+async def test_the_agent_is_held_to_what_the_page_about_signals_says(tmp_path: Path) -> None:
+    """Its role and its policy are those of the page, which other tests try."""
+    objects = await Helm("helm4", tmp_path).render({"agent": {"enabled": True}})
+    text = (CHART.parents[1] / "docs" / "signals.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
+    page = [each for block in blocks for each in yaml.safe_load_all(block) if each]
+    for kind, field in (
+        ("ClusterRole", "rules"),
+        ("ValidatingAdmissionPolicy", "spec"),
+        ("ValidatingAdmissionPolicyBinding", "spec"),
+    ):
+        assert only(objects, kind, "ebbtide-agent")[field] == only(page, kind, "ebbtide-agent")[field]
 
 
 async def test_no_role_reaches_secrets_of_other_namespaces_or_grants_everything(tmp_path: Path) -> None:

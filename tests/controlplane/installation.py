@@ -47,13 +47,13 @@ class Release:
         self._folder = folder
 
     def values(self, **further: Any) -> Values:
-        """What makes it one of this world; `further` are values beside it."""
+        """What makes it one of this world, with `further` values."""
         config = {
             "node-rebalance": {"node-groups": [self.cluster.group]},
             "worker-scaler": {"namespace": self.cluster.namespace},
         }
         webhook = {"url": f"https://{HOST}:{self.port}/mutate"}
-        return {"config": config, "webhook": webhook, **further}
+        return _merged({"config": config, "webhook": webhook}, further)
 
     @asynccontextmanager
     async def home(self) -> AsyncIterator[None]:
@@ -115,10 +115,13 @@ class Release:
         found = await self.cluster.client.get(CONFIG_MAPS, f"{self.fullname}-config", namespace=self.namespace)
         return str(found["data"]["ebbtide.toml"])
 
-    async def token(self, account: str) -> str:
-        """A token of that ServiceAccount of the release."""
+    async def token(self, pod: Object) -> str:
+        """A token of the pod's ServiceAccount, for as long as there is that pod on its node."""
+        account = pod["spec"]["serviceAccountName"]
         path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{account}/token"
-        answer = await asyncio.to_thread(self.cluster.plane.call, "POST", path, {"spec": {"expirationSeconds": 3600}})
+        names = {key: pod["metadata"][key] for key in ("name", "uid")}
+        body = {"spec": {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", **names}}}
+        answer = await asyncio.to_thread(self.cluster.plane.call, "POST", path, body)
         return str(answer["status"]["token"])
 
     async def pods(self, component: str) -> list[Object]:
@@ -203,7 +206,7 @@ class Release:
 
     async def _kubeconfig(self, pod: Object) -> str:
         assert pod["spec"]["automountServiceAccountToken"]
-        token = await self.token(pod["spec"]["serviceAccountName"])
+        token = await self.token(pod)
         cluster = {"server": self.cluster.plane.server, "certificate-authority": str(self.cluster.plane.ca_file)}
         return json.dumps(
             {
@@ -215,6 +218,15 @@ class Release:
                 "users": [{"name": "pod", "user": {"token": token}}],
             }
         )
+
+
+def _merged(values: dict[str, Any], further: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables are laid over each other, as Helm does it with several files."""
+    merged = dict(values)
+    for key, value in further.items():
+        table = isinstance(value, Mapping) and isinstance(merged.get(key), dict)
+        merged[key] = _merged(merged[key], value) if table else value
+    return merged
 
 
 def _value(variable: Object, pod: Object) -> str:

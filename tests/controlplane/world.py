@@ -177,6 +177,10 @@ class World:
         body = {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": dict(labels)}, **bound}}
         return await self.client.create(PDBS, body, namespace=self.namespace)
 
+    def template(self, name: str, **pod: Any) -> Object:
+        """Metadata and spec of a pod, as the workloads here have it."""
+        return self._template(name, pod)
+
     async def pods(self, app: str = "") -> list[Object]:
         """The world's pods, those of one workload with `app`."""
         selector = f"app={app}" if app else ""
