@@ -32,6 +32,8 @@ _ATTEMPTS: Final = 4
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 15.0
 _LONGEST_ASKED: Final = 60.0
+# A Node object can be made anew while its instance, and the notice, go on: then it says nothing of it any more.
+_LOOK_AGAIN: Final = 600.0
 # Where events about nodes are kept.
 _EVENTS_NAMESPACE: Final = "default"
 # Ten digits that stand for any time.
@@ -116,17 +118,24 @@ class Act:
         self._report = report
         self._now = now
         self._waiting: dict[Kind, Notice] = {}
-        self._stored: dict[Kind, Notice] = {}
+        self._stored: dict[Kind, tuple[Notice, float]] = {}
         self._work = asyncio.Event()
         self._problem = "the cluster has not been asked yet"
 
     def tell(self, notice: Notice) -> None:
-        """Takes a notice; one that is stored already, or waits already, is nothing new."""
-        if notice.repeats(self._stored.get(notice.kind)) or notice.repeats(self._waiting.get(notice.kind)):
+        """Takes a notice; one that waits already, or was stored a while ago at most, is nothing new."""
+        if notice.repeats(self._waiting.get(notice.kind)):
             return
-        log.warning("AWS says", notice=str(notice))
+        stored, at = self._stored.get(notice.kind, (None, 0.0))
+        if stored is not None and notice.repeats(stored):
+            if asyncio.get_running_loop().time() - at < _LOOK_AGAIN:
+                return
+            notice = stored
+        else:
+            log.warning("AWS says", notice=str(notice))
+            self._report.heard(notice)
         self._waiting[notice.kind] = notice
-        self._report.heard(notice, len(self._waiting))
+        self._report.waiting(len(self._waiting))
         self._work.set()
 
     def problem(self) -> str | None:
@@ -178,12 +187,13 @@ class Act:
         for kind in (Kind.INTERRUPTION, Kind.REBALANCE):
             while (notice := self._waiting.get(kind)) is not None:
                 stored, node = await self._node.store(notice)
-                self._stored[kind] = notice
+                self._stored[kind] = notice, asyncio.get_running_loop().time()
                 if self._waiting.get(kind) == notice:
                     del self._waiting[kind]
-                log.info("stored", notice=str(notice), result=stored.value, node=node.name)
-                self._report.stored(notice, stored, len(self._waiting))
+                self._report.stored(stored)
+                self._report.waiting(len(self._waiting))
                 if stored is Stored.WRITTEN:
+                    log.info("stored", notice=str(notice), node=node.name)
                     await self._explain(notice, node)
 
     async def _explain(self, notice: Notice, node: NodeFacts) -> None:
@@ -198,7 +208,7 @@ class Act:
         if words != self._problem:
             log.warning("node not written, trying on", node=self._node.name, problem=words)
         self._problem = words
-        self._report.failed()
+        self._report.stored(Stored.FAILED)
 
 
 def _pause(pauses: Backoff, error: KubeError) -> float:

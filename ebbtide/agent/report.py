@@ -46,19 +46,17 @@ class Report:
         """A question to the metadata service has ended."""
         self._requests.labels(kind.value, result.value).inc()
 
-    def heard(self, notice: Notice, waiting: int) -> None:
-        """A notice that was not known before; so many wait now."""
+    def heard(self, notice: Notice) -> None:
+        """A notice that was not known before."""
         self._notices.labels(notice.kind.value).inc()
-        self._waiting.set(waiting)
 
-    def stored(self, notice: Notice, result: Stored, waiting: int) -> None:  # noqa: ARG002 - the two sides of `heard`
-        """The notice is on the node; so many wait still."""
+    def stored(self, result: Stored) -> None:
+        """An attempt to put a notice on the node has ended."""
         self._writes.labels(result.value).inc()
-        self._waiting.set(waiting)
 
-    def failed(self) -> None:
-        """An attempt came to nothing."""
-        self._writes.labels(Stored.FAILED.value).inc()
+    def waiting(self, count: int) -> None:
+        """So many notices are not on the node yet."""
+        self._waiting.set(count)
 
 
 def event(notice: Notice, node: NodeFacts, now: float) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -125,6 +126,14 @@ async def test_from_the_notice_to_the_taint(tmp_path: Path) -> None:
         assert (await ask(url, "/else"))[0] == 404
         agent.process.send_signal(signal.SIGTERM)
         assert await agent.process.wait() == 0
+
+
+def test_it_carries_nothing_that_it_has_no_use_for() -> None:
+    """Each of these would be a quarter of its memory, on every node."""
+    heavy = ("aiohttp", "pydantic", "kubernetes_asyncio", "cryptography", "ebbtide.config")
+    script = f"import sys, ebbtide.agent.main; print([name for name in {heavy!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 async def test_without_a_metadata_service_it_is_alive_and_not_ready(tmp_path: Path) -> None:
