@@ -244,6 +244,8 @@ class Shared:
         pool = standing.pool()
         wanted, plan = decisions(pool, standing)
         self._report.looked(pool, wanted, conditions(pool, plan, standing.rules, self._around()))
+        if own is not None and not standing.dry_run:
+            await works.keeping.refresh(own, empty=not own.replicas and not standing.snapshot.pods())
         await works.scaling.look(wanted, None if unread else plan)
         if not standing.dry_run:
             await self._keep_order(unread)
@@ -255,7 +257,7 @@ class Shared:
         standing, works = self._standing, self._works
         own = standing.snapshot.own_set
         if own is not None:
-            await works.keeping.keep(own, standing.snapshot.pods())
+            await works.keeping.keep_service()
         if not unread:
             pool = standing.pool()
             await works.mending.mark(pool)

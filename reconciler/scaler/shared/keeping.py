@@ -4,7 +4,6 @@ The template is read when it has changed, so that pods made from now on are of i
 are left alone. Volumes cannot be changed in a set: it is made anew, once it is empty.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -85,20 +84,26 @@ class Keeping:
         self._report.created(replicas)
         return True
 
-    async def keep(self, own: WorkerSet, pods: Iterable[object]) -> None:
-        """Brings an existing set up to date. Raises KubeError."""
+    async def refresh(self, own: WorkerSet, *, empty: bool) -> None:
+        """Has pods made from now on as they are wanted now; makes an `empty` set anew if that takes it.
+
+        Raises KubeError.
+        """
         await self._read_template()
-        if await self._act.keep_service():
-            self._report.service_created()
-        if self._design is None:
-            return
         annotation = _annotation(own)
-        if self._design.pods_differ(annotation) and annotation:
+        if self._design is None or not annotation:
+            return
+        if self._design.pods_differ(annotation):
             await self._act.redesign(own, self._design)
             self._report.redesigned()
-        elif self._design.claims_differ(annotation) and not own.replicas and not any(True for _ in pods):
+        elif empty and self._design.claims_differ(annotation):
             await self._act.remove(own)
             self._report.made_anew()
+
+    async def keep_service(self) -> None:
+        """Makes the Service again if somebody has deleted it. Raises KubeError."""
+        if await self._act.keep_service():
+            self._report.service_created()
 
     async def _read_template(self) -> None:
         """Reads the template unless it is as it was."""

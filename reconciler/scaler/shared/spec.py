@@ -1,7 +1,6 @@
 """The size of a pool's pod, from `shared-sts-config` or, where that makes no sense, built in. Pure."""
 
 from collections.abc import Iterable
-from math import isfinite
 from typing import Final
 
 from ebbtide.config.scaler import PoolSpec
@@ -46,7 +45,7 @@ def _wrong(spec: PoolSpec) -> Iterable[str]:
         "request-memory": spec.request_memory,
         "limit-memory": spec.limit_memory,
     }
-    yield from (f"{key} is {amount:g}" for key, amount in amounts.items() if not (isfinite(amount) and amount > 0))
+    yield from (f"{key} is {amount:g}" for key, amount in amounts.items() if amount <= 0)
     if spec.request_cpu > spec.limit_cpu:
         yield f"request-cpu {spec.request_cpu:g} is above limit-cpu {spec.limit_cpu:g}"
     if spec.request_memory > spec.limit_memory:
