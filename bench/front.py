@@ -25,7 +25,7 @@ from tests.controlplane.processes import die_with_parent, free_port
 from tests.doubles.worker import CLUSTER
 
 COMMAND = "bench.front"
-TASKS = 2_000
+TASKS = 200
 OURS, FLOOR = "front", "bare aiohttp"
 _PER_SECOND = 500.0
 _CONNECTIONS = 32
