@@ -2,6 +2,7 @@
 
 import asyncio
 
+from ebbtide.sim.faults import Answer
 from tests.doubles.client import Client
 from tests.simulation.workers import Site, play_import
 
@@ -84,3 +85,65 @@ def test_a_dry_run_decides_and_writes_nothing() -> None:
         assert not [request for request in site.stage.journal.writes if request.who == "one"]
 
     play_import(story, shared_pool_enabled=True, shared_min_replicas=1)
+
+
+def test_ws_55_a_new_leader_finds_every_task_where_it_is() -> None:
+    """Local, dedicated and shared: the leader is killed, and clients that are started anew find theirs at the next."""
+
+    async def story(site: Site) -> None:
+        stage, first = site.stage, site.stage.start("one")
+        second = stage.start("two")
+        await stage.until(lambda: first.leads or second.leads)
+        leader, other = (first, second) if first.leads else (second, first)
+        site.front = f"http://{other.name}:19500"
+        where = {}
+        for task, size in (LOCAL, MEDIUM, LARGE):
+            async with site.client(task, size) as client:
+                await client.init()
+                where[task] = client.base
+        leader.kill()
+        for task, size in (LOCAL, MEDIUM, LARGE):
+            async with site.client(task, size) as client:
+                client.front = client.base = site.front
+                await client.restart()
+                assert client.base == where[task]
+                await client.load([b"rows"])
+        assert other.leads
+        await stage.until(lambda: not site.leftovers(), within=1300.0)
+
+    play_import(story)
+
+
+def test_ws_74_an_outage_of_the_api_ends_no_import() -> None:
+    """Who asks for a known task is sent there all the time; a new one waits; nothing is removed because of it."""
+
+    async def story(site: Site) -> None:
+        stage, replica = site.stage, site.stage.start()
+        await stage.until(lambda: replica.leads)
+        async with site.client(*MEDIUM) as client:
+            await client.init()
+            place = client.base
+            await client.write(1, 0, b"rows")
+            await stage.until(lambda: site.worker("load-data-worker-1-170-2-0-0").taken)
+            outage = stage.faults.inject(Answer(503, "ServiceUnavailable"))
+            await asyncio.sleep(60.0)
+            assert not replica.leads
+            async with site.client(*MEDIUM) as again:
+                assert await again.exists()
+                assert again.base == place
+            new = asyncio.ensure_future(_imported(site, *LARGE))
+            await asyncio.sleep(540.0)
+            assert not new.done()
+            stage.faults.remove(outage)
+            await new
+            assert "load-data-worker-1-170-2-0" in site.sets()
+            await client.flush(1)
+            await client.build()
+            await client.finished()
+
+    play_import(story)
+
+
+async def _imported(site: Site, task: str, size: int) -> None:
+    async with site.client(task, size) as client:
+        await client.run()
