@@ -45,7 +45,7 @@ async def test_what_is_installed_works_with_its_own_permissions_and_goes_without
     await cluster.ready_pods("tikv", 2)
     before = await everything(cluster.plane)
     assert (await release.helm.run("lint", str(CHART), "--strict", values=release.values())).code == 0
-    await release.install()
+    await release.install(config={"worker-scaler": {"run": True, "shared-pool-enabled": True}})
     async with release.running("reconciler") as reconciler, release.running("webhook") as webhook:
         await release.ready(reconciler)
         await release.ready(webhook)
