@@ -269,12 +269,13 @@ class Shared:
                 await standing.store()
 
     def _sweep(self, own: WorkerSet | None) -> None:
-        """Promises on ordinals that are gone for good end by time alone."""
-        standing = self._standing
-        most = max(standing.rules.most, 0 if own is None else own.replicas)
+        """What only somebody else can have scaled away: promises there end by time alone, and then nothing is left."""
+        standing, memory = self._standing, self._standing.memory
+        replicas = 0 if own is None else own.replicas
         pods = standing.snapshot.pods()
-        gone = [ordinal for ordinal in standing.memory.seats if ordinal >= most and ordinal not in pods]
-        standing.memory.sweep(standing.now, gone)
+        away = [ordinal for ordinal in memory.seats if ordinal >= replicas and ordinal not in pods]
+        memory.sweep(standing.now, [ordinal for ordinal in away if ordinal >= standing.rules.most])
+        memory.left(set(away) - set(memory.loaded()))
 
     def _around(self) -> Around:
         snapshot, keeping = self._standing.snapshot, self._works.keeping

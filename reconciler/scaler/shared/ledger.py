@@ -143,10 +143,11 @@ class Ledger:
             changes = {str(ordinal): lines for ordinal, lines in entries.items()}
             await self._write(_with(self._data, changes | {_CLUSTERS: self._heard_of(clusters)}))
 
-    async def close(self, ordinal: int | None) -> None:
-        """Ordinals from this one on are about to be removed; None: none is. Raises KubeError."""
+    async def close(self, ordinal: int | None, entries: Mapping[int, str]) -> None:
+        """Ordinals from this one on are about to be removed; None: none is. Stores lines, too. Raises as `save`."""
         async with self._one:
-            await self._write(_with(self._data, {_CLOSING: "" if ordinal is None else str(ordinal)}))
+            changes = {str(ordinal): lines for ordinal, lines in entries.items()}
+            await self._write(_with(self._data, changes | {_CLOSING: "" if ordinal is None else str(ordinal)}))
 
     def _heard_of(self, clusters: Iterable[int]) -> str:
         known = [*dict.fromkeys((*sorted(read(self._data).clusters), *clusters))]

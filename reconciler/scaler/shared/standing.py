@@ -1,7 +1,8 @@
 """What the looks of the pool share: what is known, who waits, and the ledger that both have to agree with."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from ebbtide.clock import Clock
@@ -86,22 +87,29 @@ class Standing:
 
     async def store(self, clusters: Iterable[int] = ()) -> None:
         """Brings the ledger up to date with the memory. Raises KubeError, LedgerFullError."""
-        changed, self.memory.changed = self.memory.changed, set()
-        try:
-            entries = {ordinal: book.write(self.memory.entries(ordinal)) for ordinal in changed}
+        async with self._changes() as entries:
             await self.ledger.save(entries, clusters)
-        except BaseException:
-            self.memory.changed |= changed
-            raise
         self.clusters |= frozenset(clusters)
 
     async def close(self, ordinal: int) -> None:
-        """From here on nothing is promised on that ordinal and above. Raises KubeError."""
+        """From here on nothing is promised on that ordinal and above. Raises KubeError, LedgerFullError."""
         self.closing = ordinal
-        await self.ledger.close(ordinal)
+        async with self._changes() as entries:
+            await self.ledger.close(ordinal, entries)
 
     async def open(self) -> None:
-        """What was being removed is gone, or stays. Raises KubeError."""
+        """What was being removed is gone, or stays. Raises KubeError, LedgerFullError."""
         self.closing, self.doubtful = None, False
         if self.ledger.certain:
-            await self.ledger.close(None)
+            async with self._changes() as entries:
+                await self.ledger.close(None, entries)
+
+    @asynccontextmanager
+    async def _changes(self) -> AsyncIterator[dict[int, str]]:
+        """What the ledger does not have yet; it stays so when the block fails."""
+        changed, self.memory.changed = self.memory.changed, set()
+        try:
+            yield {ordinal: book.write(self.memory.entries(ordinal)) for ordinal in changed}
+        except BaseException:
+            self.memory.changed |= changed
+            raise
