@@ -3,6 +3,7 @@
 from collections import Counter as Count
 from collections.abc import Callable, Iterable
 from enum import StrEnum
+from itertools import product
 from typing import Final
 
 import structlog
@@ -43,6 +44,9 @@ class PlacementReport:
             ["target", "result"],
             registry=registry,
         )
+        # There from the start: what has never happened is 0, so that the first time is a change.
+        for target, result in product(Target, Result):
+            self._placements.labels(target, result)
 
     def placed(self, arrival: Arrival, place: Place, reason: str) -> None:
         self._placements.labels(place.target, Result.PLACED).inc()
@@ -77,6 +81,8 @@ class StatusReport:
             ["pool"],
             registry=registry,
         )
+        for pool in Target:
+            self._failures.labels(pool)
 
     def unknown(self, pod: WorkerPod, reason: str, *, again: bool) -> None:
         self._failures.labels(pool_of(pod)).inc()

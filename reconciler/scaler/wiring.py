@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ebbtide import vocabulary
 from reconciler.engine.context import Context, Runnable
 from reconciler.scaler.budget import Budget
 from reconciler.scaler.dedicated import wiring as dedicated
@@ -44,6 +45,7 @@ def build(context: Context) -> Scaler:
     discovery = Discovery(ground.stores, ground.clusters, rounds, placements.all, local)
     desk = TaskDesk(Rules.of(settings), placements, discovery, PlacementReport(registry))
     TaskFigures(registry, lambda: desk.everything() if desk.running else None)
+    figures.of_pool(vocabulary.POOL_SHARED, lambda: pool.worker_states() if desk.running else ())
     budget = Budget(context.client, settings.namespace, dry_run=context.dry_run)
     # Rounds first: they begin the term's book, which the others read.
     return Scaler(desk, describer(desk, own, pool), (rounds, own.upkeep, pool, budget, desk))

@@ -64,6 +64,7 @@ def test_with_the_pool_small_ones_share_and_the_pool_is_empty_in_the_end() -> No
 
         ends = await asyncio.gather(*(one(number) for number in range(3)))
         assert len(set(ends)) == 1
+        assert replica.metric("worker_scaler_workers", pool="shared", state="busy") == 1
         # What has ended and is still listed keeps the pod, as long as the worker does not collect it.
         site.worker("ldw-shared-0").lose(*(f"1-170-{number}-0" for number in range(3)))
         took = await site.stage.until(lambda: "ldw-shared-0" not in site.floor.workers, within=1200.0)
