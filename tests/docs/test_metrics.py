@@ -28,6 +28,11 @@ from reconciler.rebalance.report import Report
 from reconciler.rebalance.verdict import State
 from reconciler.scaler.dedicated import stories as dedicated_stories
 from reconciler.scaler.figures import Cleanup, WorkerFigures, WorkerState
+from reconciler.scaler.shared import stories as shared_stories
+from reconciler.scaler.shared.conditions import Reason
+from reconciler.scaler.shared.report import KINDS
+from reconciler.scaler.shared.report import Report as SharedReport
+from reconciler.scaler.shared.stories import Subject
 from tests.docs.test_load_data import VALUES as LOAD_DATA
 from tests.docs.test_signals import VALUES as SIGNALS
 from tests.docs.test_webhook import VALUES as ADMISSION
@@ -58,7 +63,7 @@ def test_every_metric_of_certificates_is_listed() -> None:
 
 def test_every_metric_of_workers_is_listed() -> None:
     registry = CollectorRegistry()
-    WorkerFigures(registry)
+    SharedReport(registry, None, WorkerFigures(registry), lambda: Subject("n", "pool", ""))
     assert told(registry) <= {row for row in ROWS if row.startswith("worker_scaler_")}
 
 
@@ -88,14 +93,15 @@ def test_every_state_and_every_result_is_listed() -> None:
         *WORKERS,
         *WorkerState,
         *Cleanup,
+        *KINDS,
     }
     assert values == {row for row in ROWS if re.fullmatch(r"[a-z-]+", row)}
 
 
 def test_every_event_is_listed() -> None:
-    told_of = (stories, readmission_stories, dedicated_stories)
+    told_of = (stories, readmission_stories, dedicated_stories, shared_stories)
     sources = "".join(inspect.getsource(module) for module in told_of)
     reasons = re.findall(r'(?:Story\(|Event\(.*?\),)\s*"(?:Normal|Warning)", "(\w+)"', sources)
-    assert {*reasons, *CERTIFICATE_REASONS, *NOTICE_REASONS.values()} == {
+    assert {*reasons, *Reason, *CERTIFICATE_REASONS, *NOTICE_REASONS.values()} == {
         row for row in ROWS if re.fullmatch(r"([A-Z][a-z]+)+", row)
     }

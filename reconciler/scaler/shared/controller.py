@@ -162,12 +162,6 @@ class Shared:
         except TimeoutError as error:
             raise Unavailable(self._too_late(), code="NoCapacity") from error
 
-    def sent(self, task: TaskId) -> None:
-        """A client is sent to the task's place once more: its promise begins anew."""
-        pin = self._standing.memory.pins.get(task)
-        if pin is not None:
-            self._standing.memory.renew(pin, self._standing.now)
-
     async def cancel(self, task: TaskId, *, remove: bool) -> bool:
         """The pod is others' too, and stays. A task that it has never heard of is just forgotten."""
         del remove
@@ -249,8 +243,7 @@ class Shared:
         await works.scaling.look(wanted, None if unread else plan)
         if not standing.dry_run:
             await self._keep_order(unread)
-        if len(standing.waiting):
-            self.controller.queue.add(Look.ASSIGN)
+        self._wake()
         return Again(_UNTIL_KNOWN if unread else _next(plan, self._frame.refresh))
 
     async def _keep_order(self, unread: str) -> None:
@@ -333,10 +326,14 @@ class Shared:
             self._report.lost_tasks(pod, lost)
 
     def _look(self) -> None:
-        """Whoever waits for a pod looks at it again, and so do we."""
+        """Something has changed that the size may depend on."""
+        self.controller.queue.add(Look.SCALE)
+        self._wake()
+
+    def _wake(self) -> None:
+        """Whoever waits for a place, or for a pod to be ready, is looked at again."""
         self._changed.set()
         self._changed = asyncio.Event()
-        self.controller.queue.add(Look.SCALE)
         if len(self._standing.waiting):
             self.controller.queue.add(Look.ASSIGN)
 
@@ -345,8 +342,10 @@ class Shared:
     def _place(self, pin: Pin) -> Place:
         pod = self._standing.snapshot.pod(pin.ordinal)
         address = "" if pod is None else self._frame.addresses.shared(pod, self._pool)
-        ready = bool(address) and pod is not None and pod.ready
-        reason = "" if ready else f"pod {self._pool}-{pin.ordinal} is not ready"
+        closing = self._standing.closing is not None and pin.ordinal >= self._standing.closing
+        ready = bool(address) and pod is not None and pod.ready and not closing
+        state = "being removed" if closing else "not ready"
+        reason = "" if ready else f"pod {self._pool}-{pin.ordinal} is {state}"
         return Place(pin.task, pin.cluster, self.target, address, ready, reason)
 
     def _record(self, pin: Pin) -> TaskRecord:

@@ -60,7 +60,8 @@ def design(template: Template, pool: str, size: Size, cells: CellLabels) -> Desi
     """What the pool called `pool` is to look like."""
     wear = Wear(labels(pool), {vocabulary.SAFE_TO_EVICT_ANNOTATION: "false"}, pool)
     pod = pod_template(template, wear, size, cells)
-    claims = claim_templates(template, {vocabulary.POOL_LABEL: vocabulary.POOL_SHARED}, size)
+    owned = {vocabulary.POOL_LABEL: vocabulary.POOL_SHARED, SERVICE_LABEL: pool}
+    claims = claim_templates(template, owned, size)
     names = sorted(str(claim["metadata"]["name"]) for claim in claims)
     return Design(pod, claims, _fingerprint(pod), _fingerprint(claims), _fingerprint(names))
 

@@ -1,6 +1,7 @@
 """Outcomes → metrics, events and log lines. Labels are closed lists, never a pod or a task."""
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter
@@ -19,6 +20,9 @@ from reconciler.scaler.shared.shrink import Shrink
 from reconciler.scaler.shared.stories import Subject
 
 log = structlog.stdlib.get_logger(__name__)
+
+# Label values of `worker_scaler_shared_replicas`.
+KINDS: Final = ("desired", "spec", "usable")
 
 
 class Report:
@@ -145,7 +149,7 @@ class _Figures(Collector):
         registry.register(self)
 
     def set(self, desired: int, spec: int, usable: int, holding: set[Reason]) -> None:
-        self._kinds = {"desired": desired, "spec": spec, "usable": usable}
+        self._kinds = dict(zip(KINDS, (desired, spec, usable), strict=True))
         self._holding = holding
 
     def clear(self) -> None:
