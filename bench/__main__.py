@@ -6,7 +6,19 @@
 import argparse
 import sys
 
-from bench import events_cpu, evictions, front, idle, late_node, memory_nodes, status_round, taint_zone, webhook
+from bench import (
+    agent,
+    events_cpu,
+    evictions,
+    front,
+    idle,
+    late_node,
+    memory_nodes,
+    sqs,
+    status_round,
+    taint_zone,
+    webhook,
+)
 
 
 def main(argv: list[str]) -> int:
@@ -24,6 +36,8 @@ def main(argv: list[str]) -> int:
     events_cpu.main(kopf + go)
     front.main([])
     status_round.main([])
+    agent.main([])
+    sqs.main([])
     return webhook.main(kopf + go)
 
 

@@ -25,7 +25,6 @@ COMMAND = "bench.sqs"
 
 
 async def measure(options: argparse.Namespace) -> None:
-    os.environ.update(CREDENTIALS)
     print(heading(COMMAND, f"{options.messages} messages, one of {GARBAGE_EVERY} is garbage"), flush=True)
     async with moto() as server:
         with tempfile.TemporaryDirectory(prefix="ebbtide-bench-") as folder:
@@ -82,6 +81,7 @@ def flags() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    os.environ.update(CREDENTIALS)
     asyncio.run(measure(flags().parse_args(argv)))
     return 0
 

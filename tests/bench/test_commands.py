@@ -4,8 +4,9 @@ from types import ModuleType
 
 import pytest
 
-from bench import events_cpu, evictions, idle, late_node, taint_zone
+from bench import agent, events_cpu, evictions, idle, late_node, sqs, taint_zone
 from tests.controlplane.world import World
+from tests.reconciler.signals.sqs import CREDENTIALS
 
 pytestmark = pytest.mark.controlplane
 
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.controlplane
         (evictions, "--pods 3 --rounds 1"),
         (idle, "--nodes 12 --seconds 1"),
         (events_cpu, "--nodes 20 --events 50 --rounds 1"),
+        (agent, "--seconds 1 --interval 0.2"),
     ],
     ids=lambda value: value.COMMAND if isinstance(value, ModuleType) else "",
 )
@@ -29,3 +31,15 @@ async def test_a_figure_comes_with_what_it_is_compared_with(
     printed = capsys.readouterr().out
     assert command.COMMAND in printed
     assert "bare" in printed
+
+
+async def test_the_queue_s_own_limit_is_printed_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And every valid message has arrived."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    await sqs.measure(sqs.flags().parse_args(["--messages", "60"]))
+    printed = capsys.readouterr().out
+    assert "bare receive and delete" in printed
+    assert "nodes without their signal" in printed
