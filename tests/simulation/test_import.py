@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from ebbtide.sim.faults import Answer
 from tests.doubles.client import Client
 from tests.simulation.workers import Site, play_import
@@ -88,7 +90,8 @@ def test_a_dry_run_decides_and_writes_nothing() -> None:
     play_import(story, shared_pool_enabled=True, shared_min_replicas=1)
 
 
-def test_ws_55_a_new_leader_finds_every_task_where_it_is() -> None:
+@pytest.mark.parametrize("cluster", [7, 0])
+def test_ws_55_a_new_leader_finds_every_task_where_it_is(cluster: int) -> None:
     """Local, dedicated and shared: the leader is killed, and clients that are started anew find theirs at the next."""
 
     async def story(site: Site) -> None:
@@ -112,7 +115,7 @@ def test_ws_55_a_new_leader_finds_every_task_where_it_is() -> None:
         assert other.leads
         await stage.until(lambda: not site.leftovers(), within=1300.0)
 
-    play_import(story)
+    play_import(story, cluster_id=cluster)
 
 
 def test_ws_74_an_outage_of_the_api_ends_no_import() -> None:

@@ -70,9 +70,7 @@ class Local:
     async def place(self, arrival: Arrival) -> Place:
         """Decided without a wait, so that tasks that come together are counted one by one."""
         now = self._ground.clock.monotonic()
-        if self._memory.get(arrival.task) is not None:
-            self._memory.renew(arrival.task, now)
-        else:
+        if self._memory.get(arrival.task) is None:
             least = choose(self._candidates())
             if least is None:
                 raise Unavailable(self._nowhere(), code="NoLocalPod")
@@ -80,7 +78,9 @@ class Local:
         place = self.find(arrival.task)
         assert place is not None, "it was put there above"
         if not place.ready:
+            # Not renewed: of a pod that never comes back the task is free when the promise has run out.
             raise Unavailable(place.reason)
+        self._memory.renew(arrival.task, now)
         return place
 
     async def cancel(self, task: TaskId, *, remove: bool) -> bool:

@@ -58,6 +58,7 @@ class Rounds:
 
     def hurry(self) -> None:
         """Asks all of them now: there is another cluster to ask for."""
+        self._clusters.look_anew()
         for key in self._everything():
             self._answering.queue.add(key)
 

@@ -235,6 +235,23 @@ async def test_a_place_that_is_not_ready_is_waited_for(office: Office) -> None:
         assert (await office.init(task(1), 0)).target is Target.DEDICATED
 
 
+@in_office()
+async def test_a_local_pod_that_never_comes_back(office: Office) -> None:
+    """Its task waits for it as long as promises last, however often its client asks, and then goes elsewhere."""
+    office.room.local(0).begin(str(task(1)))
+    async with office.open():
+        office.room.local(1)
+        assert "tikv-api-0" in (await office.init(task(1))).address
+        office.room.remove("tikv-api-0")
+        gone = office.room.time
+        places: list[Place] = []
+        while not places and office.room.time - gone < 700.0:
+            await asyncio.sleep(3.0)
+            places += [each for each in await office.inits([task(1)]) if isinstance(each, Place)]
+        assert "tikv-api-1" in places[0].address
+        assert 590.0 <= office.room.time - gone <= 630.0
+
+
 # --- clusters ---------------------------------------------------------------------------------------------------------
 
 
