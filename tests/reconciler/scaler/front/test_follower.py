@@ -14,7 +14,7 @@ from ebbtide.config.names import HostPort
 from ebbtide.config.scaler import WorkerScaler
 from ebbtide.kube.lease_record import Record
 from ebbtide.sim.time import simulate
-from ebbtide.sim.wire import Wire
+from ebbtide.sim.wire import Network, Wire
 from reconciler.scaler.front.follower import OnLease, address_of, advertised, same
 from reconciler.scaler.front.forward import ANSWER_WITHIN, HEARD_FOR
 from reconciler.scaler.front.query import PATH
@@ -36,6 +36,7 @@ from tests.reconciler.scaler.front.stage import (
 OWN, OTHER = "http://192.0.2.1:19500", "http://192.0.2.2:19500"
 LIST, DELETE, BULK = ("GET", "cluster_id=7"), ("DELETE", state()), ("DELETE", "cluster_id=7&task_id_prefix=1-170")
 PASSED_ON = (LIST, DELETE, BULK)
+OWN_OTHER, OTHER_OWN = (OWN, OTHER), (OTHER, OWN)
 
 
 # --- whom it takes for the leader -------------------------------------------------------------------------------------
@@ -297,12 +298,19 @@ def test_an_answer_without_end_is_given_up() -> None:
 
 def test_two_replicas_that_take_each_other_for_the_leader_do_not_pass_on_in_circles() -> None:
     async def story() -> None:
-        async with pair(leader_leads=False) as (follower, other, _):
-            for request in PASSED_ON:
-                answer = await follower.ask(*request)
+        network = Network()
+        leaderships = [ScriptedLeadership(own, leading=False, elsewhere=other) for own, other in (OWN_OTHER, OTHER_OWN)]
+        options: dict[str, Any] = {"in_memory": True, "elsewhere": network.connector}
+        one, two = (Stage(ScriptedDesk(), each, WorkerScaler(), **options) for each in leaderships)
+        async with one, two:
+            for stage in (one, two):
+                network.listen(stage.leadership.own.split("/")[2].split(":")[0], 19500, stage.service.connections)
+            for request in (*PASSED_ON, *CLIENTS):
+                answer = await one.ask(*request)
                 check(answer, may_redirect=False)
                 assert answer.status == 503
-            assert other.metric("worker_scaler_requests_total", request="list", code="503") == 1
+            asked = [stage.metric("worker_scaler_requests_total", request="list", code="503") for stage in (one, two)]
+            assert asked == [1, 1]
 
     play(story)
 
