@@ -37,6 +37,8 @@ class Heard:
 class Life:
     """One worker, by the UID of its set.
 
+    `mine` is the last word about its own task, None for a task that is not listed; `ends_when_seen` says that the
+    promise is over once the task is seen to have come.
     `container` is the life of the pod that `ready_at` and `empty_since` are about, `was_ready_at` when one before it
     was last ready. `asked_for_at` is when a client asked for the worker to be made, None once it has been told about.
     `service` is set once its Service is known to be there, `resolved` once its name is, `asked_at` is when it was last
@@ -55,6 +57,8 @@ class Life:
     empty_since: float | None = None
     moved: tuple[TaskState, ...] = ()
     progress_at: float = 0.0
+    mine: TaskState | None = None
+    ends_when_seen: bool = False
     ran_in: tuple[str, str] = ("", "")
     service: bool = False
     resolved: bool = False
@@ -79,8 +83,13 @@ class Life:
         return same and self.service and self.resolved and self.ready_at is not None and answer.at >= self.ready_at
 
     def promise(self, now: float, lasts: float) -> None:
-        """A client is being sent to it."""
+        """A client is being sent to it.
+
+        Its coming is seen only where it changes something: not where the task runs already, and not where another
+        client may still be on its way.
+        """
         self.use(now)
+        self.ends_when_seen = now >= self.promised_until and not (self.mine is not None and self.mine.running)
         self.promised_until = now + lasts
 
     def observe(self, pod: WorkerPod | None, heard: Heard, now: float, valid_for: float) -> Facts:
@@ -118,8 +127,7 @@ class Life:
 
     def _see_tasks(self, answer: Answer, now: float) -> None:
         running = tuple(state for state in answer.states if state.running)
-        if any(state.task == self.task for state in answer.states):
-            self.promised_until = min(self.promised_until, now)
+        self._see_own_task(answer, now)
         if running:
             self.empty_since, self.ran, self.ran_in = None, True, self.container
             if running != self.moved:
@@ -128,8 +136,15 @@ class Life:
         self.moved = ()
         self.empty_since = answer.at if self.empty_since is None else self.empty_since
         # An end is known where the task is listed as ended, or is gone from the list of the same process that ran it.
-        if self.ran_in == self.container or any(state.task == self.task for state in answer.states):
+        if self.ran_in == self.container or self.mine is not None:
             self.ran = False
+
+    def _see_own_task(self, answer: Answer, now: float) -> None:
+        """The promise ends with the task's coming: it is listed and was not, or runs and did not."""
+        before = self.mine
+        self.mine = next((state for state in answer.states if state.task == self.task), None)
+        if self.ends_when_seen and self.mine is not None and (before is None or self.mine.running != before.running):
+            self.promised_until = min(self.promised_until, now)
 
     def _stage(self, pod: WorkerPod | None) -> Stage:
         if pod is None:

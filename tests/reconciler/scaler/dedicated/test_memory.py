@@ -72,6 +72,32 @@ def test_a_promise_is_kept_until_the_task_is_seen() -> None:
     assert one.observe(POD, answer(30.0, MINE), 30.0, VALID).promised_until <= 30.0
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [
+        pytest.param((), (ENDED,), False, id="it came and ended between two answers"),
+        pytest.param((ENDED,), (ENDED,), True, id="it had ended before the client was sent"),
+        pytest.param((ENDED,), (MINE,), False, id="it had ended before and runs again"),
+        pytest.param((MINE,), (MINE,), True, id="it ran before the client was sent"),
+        pytest.param((MINE,), (ENDED,), True, id="it ran before the client was sent and has ended since"),
+    ],
+)
+def test_a_promise_ends_only_by_what_the_client_has_changed(
+    before: tuple[TaskState, ...], after: tuple[TaskState, ...], kept: bool
+) -> None:
+    one = life()
+    one.observe(POD, answer(10.0, *before), 10.0, VALID)
+    one.promise(20.0, 600.0)
+    assert (one.observe(POD, answer(30.0, *after), 30.0, VALID).promised_until == 620.0) is kept
+
+
+def test_a_second_client_on_its_way_is_not_taken_for_the_first_one() -> None:
+    one = life()
+    one.promise(10.0, 600.0)
+    one.promise(12.0, 600.0)
+    assert one.observe(POD, answer(20.0, MINE), 20.0, VALID).promised_until == 612.0
+
+
 def test_progress_is_when_a_running_task_last_moved() -> None:
     one = life()
     one.observe(POD, answer(10.0, MINE), 10.0, VALID)
