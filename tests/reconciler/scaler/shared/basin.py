@@ -23,11 +23,6 @@ from prometheus_client import CollectorRegistry
 from ebbtide import vocabulary
 from ebbtide.config import Settings
 from ebbtide.kube.client import Client
-from ebbtide.kube.reflector import Reflector
-from ebbtide.kube.resources import NODES as NODE_RESOURCE
-from ebbtide.kube.store import Store
-from ebbtide.model import CellLabels, NodeFacts, node_facts
-from ebbtide.service.connection import StoreAges
 from ebbtide.sim import objects
 from ebbtide.sim.actors.binder import Binder
 from ebbtide.sim.actors.kubelet import Kubelet, Timings
@@ -41,21 +36,12 @@ from ebbtide.sim.stored import Object
 from ebbtide.sim.time import simulate
 from ebbtide.sim.wire import Network
 from reconciler.engine.beside import running
-from reconciler.engine.context import Context
-from reconciler.engine.shared import Shared as SharedStores
-from reconciler.scaler.figures import WorkerFigures
-from reconciler.scaler.ground import Ground
 from reconciler.scaler.pool import Arrival, Place, PlacementError
-from reconciler.scaler.report import StatusReport
-from reconciler.scaler.shared import ledger, wiring
+from reconciler.scaler.shared import ledger
 from reconciler.scaler.shared.facts import Pool
-from reconciler.scaler.status.ask import Workers
-from reconciler.scaler.status.book import Book
-from reconciler.scaler.status.clusters import Clusters
-from reconciler.scaler.status.rounds import Rounds
-from reconciler.scaler.stores import Stores
 from reconciler.scaler.task import TaskId
 from tests.doubles.worker import Worker
+from tests.reconciler.scaler.shared.program import Beside, Surroundings, assemble
 from tests.simulation.wiretap import Journal, Request, Wiretap
 
 NAMESPACE: Final = "tidb-serverless"
@@ -100,34 +86,14 @@ class Process:
         self.registry = CollectorRegistry()
         self._tap = Wiretap(basin.cluster, name, basin.journal)
         self._client = Client(self._tap.access(), field_manager="ebbtide-reconciler", user_agent=name)
-        permitted = self._client.permitted(lambda: self.leads)
-        clock, ages = basin.cluster.clock, StoreAges(self.registry)
-        labels = CellLabels(rules.node_rebalance.node_group_label, rules.node_rebalance.zone_label)
-        nodes: Store[NodeFacts] = Store(lambda raw: node_facts(raw, labels))
-        shared = SharedStores(permitted, clock, name, ages, dry_run=False)
-        context = Context(
-            settings=rules,
-            client=permitted,
-            nodes=nodes,
-            shared=shared,
-            ages=ages,
-            registry=self.registry,
-            clock=clock,
-            namespace="ebbtide-system",
-            identity=name,
-            deployment="",
-            dry_run=False,
+        program = assemble(
+            self._client.permitted(lambda: self.leads),
+            rules,
+            Surroundings(basin.network.connector, basin.cluster.clock, name),
+            self.registry,
         )
-        scaler = rules.worker_scaler
-        stores = Stores(permitted, NAMESPACE, ages)
-        workers = Workers(scaler, basin.network.connector)
-        book = Book(stores, clock, workers.ask)
-        ground = Ground(stores, book, Clusters(scaler.cluster_id, stores), workers, clock)
-        rounds = Rounds(scaler, stores, book, ground.clusters, StatusReport(self.registry))
-        self.ground = ground
-        self.pool = wiring.build(context, ground, WorkerFigures(self.registry), rounds.hurry)
-        beside = (Reflector(permitted, NODE_RESOURCE, nodes), *shared.parts, *stores.watches, workers)
-        self._task = asyncio.ensure_future(self._run((*beside, _Beside("rounds", rounds.run))))
+        self.ground, self.pool = program.ground, program.pool
+        self._task = asyncio.ensure_future(self._run(program.beside))
 
     async def _run(self, beside: Iterable[Any]) -> None:
         async with self._client, running(beside):
@@ -154,12 +120,6 @@ class Process:
         with suppress(asyncio.CancelledError):
             await self._task
         await self._tap.close()
-
-
-class _Beside:
-    def __init__(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self.name = name
-        self.run = run
 
 
 class Basin:
@@ -348,9 +308,9 @@ async def populated(rules: Settings, *, nodes: int = 3, seed: int = 0) -> AsyncI
             basin.node(f"n{number}")
         storage = cluster.storage
         actors = (Kubelet(storage, TIMINGS), Workloads(storage), Scheduler(storage, Random(seed)), Binder(storage))
-        parts = [_Beside(type(actor).__name__, actor.run) for actor in actors]
+        parts = [Beside(type(actor).__name__, actor.run) for actor in actors]
         try:
-            async with running((*parts, _Beside("workers", basin.keep_workers))):
+            async with running((*parts, Beside("workers", basin.keep_workers))):
                 yield basin
         finally:
             await basin.close()
