@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -11,6 +12,8 @@ import pytest
 
 from ebbtide import vocabulary
 from ebbtide.config import Settings
+from ebbtide.config.names import HostPort
+from ebbtide.config.scaler import WorkerScaler
 from ebbtide.kube.lease_record import Record
 from ebbtide.model import Cell, format_time
 from ebbtide.service.server import bind
@@ -21,8 +24,10 @@ from reconciler.rebalance.status import CellStatus
 from reconciler.rebalance.verdict import State
 from reconciler.state import NOTHING_KNOWN, Known, Source, document
 from tests.reconciler.rebalance.builders import DEFAULTS, NOW, node, rules, signal_taint
+from tests.reconciler.scaler.workers_now import WORKERS
 
 NAMESPACE = "ebbtide-system"
+DEFAULT = Settings()
 LEADER = Record("one", 15.0, NOW - 60, NOW - 1, 3, {})
 
 
@@ -122,12 +127,12 @@ def test_nodes_outside_every_zone_and_dying_ones_do_no_harm() -> None:
 
 
 @asynccontextmanager
-async def served(cluster: Cluster, *, dry_run: bool = False) -> AsyncIterator[str]:
+async def served(cluster: Cluster, *, dry_run: bool = False, settings: Settings = DEFAULT) -> AsyncIterator[str]:
     """A reconciler of its own; the URL of its page."""
     listening, stopping = bind("127.0.0.1", 0), asyncio.Event()
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/api/v1/state"
     program = asyncio.ensure_future(
-        run(Settings(), cluster.access(), dry_run=dry_run, stopping=stopping, listening=listening)
+        run(settings, cluster.access(), dry_run=dry_run, stopping=stopping, listening=listening)
     )
     try:
         yield url
@@ -193,3 +198,36 @@ async def test_before_the_nodes_are_known_it_says_why_there_is_nothing(cluster: 
     async with served(cluster) as url:
         status, found = await fetch(url)
         assert (status, found) == (503, {"error": "the list of nodes is not complete yet"})
+
+
+def test_workers_are_part_of_the_state_where_somebody_leads() -> None:
+    """Without a leader it is only told whether there are to be any."""
+    known = replace(NOTHING_KNOWN, workers=WORKERS)
+    workers = document((), None, known, DEFAULTS, NOW)["workers"]
+    assert [each["task"] for each in workers["tasks"]] == ["1-170-139--1", "1-170-139-0", "1-170-139-1"]
+    assert [each["state"] for each in workers["dedicated"]] == ["busy", "starting"]
+    assert workers["shared"]["replicas"] == 3
+    nothing = {"run": False, "known": False, "unread": "", "dedicated": [], "shared": None, "tasks": []}
+    assert document((), None, NOTHING_KNOWN, DEFAULTS, NOW)["workers"] == nothing
+
+
+async def test_a_leader_and_a_dry_run_know_workers_and_a_follower_does_not(cluster: Cluster) -> None:
+    """All of them say that there are to be some."""
+    settings = Settings(worker_scaler=WorkerScaler(run=True, listen=HostPort("127.0.0.1", 0)))
+    cluster.create(objects.namespace(settings.worker_scaler.namespace))
+    async with served(cluster, settings=settings) as leader:
+        await until(leader, source="leader")
+        async with (
+            served(cluster, settings=settings) as follower,
+            served(cluster, settings=settings, dry_run=True) as dry,
+        ):
+            views = {
+                "leader": (await until(leader, source="leader"))["workers"],
+                "follower": (await until(follower))["workers"],
+                "dry": (await until(dry, source="dry-run"))["workers"],
+            }
+    assert {name: (view["run"], view["known"]) for name, view in views.items()} == {
+        "leader": (True, True),
+        "follower": (True, False),
+        "dry": (True, True),
+    }
