@@ -101,9 +101,16 @@ class QueueReader:
             results = await asyncio.gather(*(self._store(message) for message in messages))
             done = [message for message, result in zip(messages, results, strict=True) if result.done]
             if done:
-                self._report.undeleted(await queue.delete(done))
+                await self._delete(queue, done)
         finally:
             del self._started[mark]
+
+    async def _delete(self, queue: Queue, done: Sequence[Message]) -> None:
+        """What could not be deleted comes again, and changes nothing: no reason to pause."""
+        try:
+            self._report.undeleted(await queue.delete(done))
+        except QueueError as error:
+            self._report.undeleted(len(done), str(error))
 
     async def _store(self, message: Message) -> Result:
         result, why = await self._attempt(message)

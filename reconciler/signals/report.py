@@ -48,9 +48,11 @@ class Report:
             else:
                 self._recorder.emit(Event(regarding, "Normal", REASONS[notice.kind], "Signal", note))
 
-    def undeleted(self, count: int) -> None:
+    def undeleted(self, count: int, why: str = "") -> None:
         """So many messages could not be deleted."""
         self._undeleted.inc(count)
+        if why:
+            log.warning("messages not deleted", count=count, problem=why)
 
     def answered(self) -> None:
         """The queue has answered."""

@@ -103,12 +103,15 @@ async def new_queue(server: str, *, visibility: int = 1, redrive_after: int = 0)
 
 @dataclass
 class Gate:
-    """A way to the queue. Requests of an action in `before` are not passed on, answers to one in `after` not back."""
+    """A way to the queue. Requests of an action in `before` are not passed on, answers to one in `after` not back.
+
+    Actions in `refused` are answered with 503.
+    """
 
     server: str
     before: set[str] = field(default_factory=set)
     after: set[str] = field(default_factory=set)
-    broken: bool = False
+    refused: set[str] = field(default_factory=set)
     held: asyncio.Event = field(default_factory=asyncio.Event)
     actions: list[str] = field(default_factory=list)
     url: str = ""
@@ -121,7 +124,7 @@ class Gate:
         action = request.headers.get("X-Amz-Target", "").rpartition(".")[2]
         self.actions.append(action)
         body = await request.read()
-        if self.broken:
+        if action in self.refused:
             return web.Response(status=503)
         if action in self.before:
             await self._hold()

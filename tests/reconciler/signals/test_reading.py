@@ -150,14 +150,26 @@ async def test_a_queue_that_is_away_is_asked_on(queues: str) -> None:
     """It is told as not answering, and read as soon as it is back."""
     async with stage() as on, new_queue(queues) as queue, gate(queues) as way:
         on.add_node("a1", "i-1")
-        way.broken = True
+        way.refused = {"ReceiveMessage"}
         async with reading(on.reader(way.through(queue))):
             await until(lambda: bool(on.registry.get_sample_value("signals_queue_errors_total")), 60)
             assert on.registry.get_sample_value("signals_queue_answering") == 0
-            way.broken = False
+            way.refused.clear()
             await queue.send(rebalance("i-1"))
             await on.signalled("a1")
             assert on.registry.get_sample_value("signals_queue_answering") == 1
+
+
+async def test_a_message_that_cannot_be_deleted_comes_again_and_changes_nothing(queues: str) -> None:
+    async with stage() as on, new_queue(queues) as queue, gate(queues) as way:
+        on.add_node("a1", "i-1")
+        way.refused = {"DeleteMessageBatch"}
+        await queue.send(rebalance("i-1"))
+        async with reading(on.reader(way.through(queue))):
+            await until(lambda: bool(on.registry.get_sample_value("signals_undeleted_total")), 60)
+            way.refused.clear()
+            await queue.emptied()
+        assert (on.count("stored"), on.count("known") > 0) == (1, True)
 
 
 async def test_a_queue_that_does_not_exist_is_no_reason_to_fall_over(queues: str) -> None:
