@@ -1,6 +1,6 @@
 # The image of ebbtide: one for webhook, reconciler, agent and commands.
 #
-#   docker build --tag ebbtide/ebbtide:0.1.0 .
+#   docker build --tag ebbtide:0.1.0 .
 #
 # Every package comes from a lock with hashes (requirements/image.txt), so that building again brings the same ones; for the
 # same base as well, give it by digest: --build-arg BASE=python:3.13-slim@sha256:…

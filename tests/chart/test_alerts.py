@@ -93,6 +93,9 @@ def test_no_runbook_is_about_an_alert_that_is_gone() -> None:
 
 
 async def test_the_chart_adds_addresses_and_labels_to_the_rules_and_nothing_else(tmp_path: Path) -> None:
+    bare = only(await Helm("helm4", tmp_path).render({"prometheusRule": {"enabled": True}}), "PrometheusRule")
+    for rule in (each for group in bare["spec"]["groups"] for each in group["rules"]):
+        assert (RULES.parents[3] / rule["annotations"]["runbook"]).is_file()
     given = {"enabled": True, "alertLabels": {"team": "storage", "severity": "page"}, "runbookUrl": "https://x.test/"}
     objects = await Helm("helm4", tmp_path).render({"prometheusRule": given})
     groups = only(objects, "PrometheusRule")["spec"]["groups"]
