@@ -7,6 +7,10 @@
     dedicated/   one worker per large task
     shared/      the pool for small ones
     status/      asks workers for their tasks, and keeps the last answers
+    stores       pods, sets and claims of the workers' namespace, watched once for all
+    discovery    whether everything was read that has to be before an unknown task is one
+    budget       keeps busy workers from being evicted
+    describe     how things stand, for people
 
 `task`, `pods` and `pool` are the words that all of them share.
 """

@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from reconciler.scaler.pool import Phase, Target
 from reconciler.scaler.report import PlacementReport, Result, StatusReport, TaskFigures
+from reconciler.scaler.shared.facts import State
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
 ROWS = set(re.findall(r"^\| `([^`]+)` \|", PAGE, flags=re.MULTILINE))
@@ -28,3 +29,9 @@ def test_every_metric_about_tasks_is_listed() -> None:
 
 def test_every_value_is_listed() -> None:
     assert VALUES <= ROWS
+
+
+def test_every_state_of_a_pool_pod_is_described() -> None:
+    status = (Path(__file__).resolve().parents[2] / "docs" / "status.md").read_text(encoding="utf-8")
+    [row] = [line for line in status.splitlines() if line.startswith("| `workers.shared`")]
+    assert set(re.findall(r"`([^`]+)`", row)) >= {*State}
