@@ -193,3 +193,19 @@ async def test_a_new_term_knows_nothing(room: Room) -> None:
     async with room.lit():
         await asyncio.sleep(1.0)
         assert room.ground.book.last(uid) is None
+
+
+@in_room()
+async def test_a_worker_is_asked_for_every_cluster_that_a_task_is_known_of(room: Room) -> None:
+    """Without a configured one: those of known tasks, and the last few that requests have named."""
+    worker = room.local(0)
+    room.ground.clusters.add_source(lambda: (7,))
+    async with room.lit():
+        await room.until(lambda: worker.taken)
+        worker.taken.clear()
+        for cluster in range(100, 120):
+            room.ground.clusters.hear_of(cluster)
+        room.rounds.hurry()
+        await asyncio.sleep(1.0)
+        asked = {int(taken.query["cluster_id"]) for taken in worker.taken}
+    assert asked == {7, *range(112, 120)}
