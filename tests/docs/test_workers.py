@@ -5,6 +5,12 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from ebbtide.clock import SystemClock
+from ebbtide.config import Settings
+from ebbtide.config.scaler import WorkerScaler
+from ebbtide.kube.access import from_url
+from ebbtide.kube.client import Client
+from reconciler.main import Place, Reconciler
 from reconciler.scaler.pool import Phase, Target
 from reconciler.scaler.report import PlacementReport, Result, StatusReport, TaskFigures
 from reconciler.scaler.shared.facts import State
@@ -35,3 +41,12 @@ def test_every_state_of_a_pool_pod_is_described() -> None:
     status = (Path(__file__).resolve().parents[2] / "docs" / "status.md").read_text(encoding="utf-8")
     [row] = [line for line in status.splitlines() if line.startswith("| `workers.shared`")]
     assert set(re.findall(r"`([^`]+)`", row)) >= {*State}
+
+
+async def test_every_metric_of_the_worker_scaler_is_listed_and_no_other() -> None:
+    settings = Settings(worker_scaler=WorkerScaler(run=True))
+    async with Client(from_url("http://127.0.0.1:1"), field_manager="test", user_agent="test") as client:
+        registry = Reconciler(settings, client, SystemClock(), Place("ebbtide-system", "a"), dry_run=False).registry
+        names = {name for name in told(registry) if name.startswith("worker_scaler_")}
+    # Told only while it leads.
+    assert names | {"worker_scaler_tasks"} == {row for row in ROWS if row.startswith("worker_scaler_")}

@@ -9,6 +9,7 @@ from ebbtide.sim import objects
 from ebbtide.sim.cluster import Cluster
 from ebbtide.sim.kinds import NODES
 from ebbtide.sim.time import SimulatedClock, simulate
+from ebbtide.sim.wire import Network
 from tests.ebbtide.sim.talk import CONFIG_MAPS, Talk, config_map, embedded, simulated, talking
 
 
@@ -136,3 +137,57 @@ async def test_closing_ends_what_runs() -> None:
             with pytest.raises(aiohttp.ClientError):
                 await reading
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+class Echo(asyncio.Protocol):
+    """Says its name to whoever connects."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        assert data.startswith(b"GET ")
+        body = self._name.encode()
+        self._transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+
+async def heard(network: Network, url: str) -> str:
+    """The answer to one request on a new connection."""
+    async with aiohttp.ClientSession(connector=network.connector()) as session, session.get(url) as answer:
+        return await answer.text()
+
+
+@simulated
+async def test_a_network_of_many_servers() -> None:
+    """Each is at its host and port; names lead to them; where nobody is connections are refused."""
+    names = {"first": "10.0.0.1", "10.0.0.2": "10.0.0.2", "lonely": "10.0.0.9"}
+    network = Network(lambda name: names.get(name, ""))
+    network.listen("10.0.0.1", 80, lambda: Echo("one"))
+    network.listen("10.0.0.2", 81, lambda: Echo("two"))
+    assert await heard(network, "http://first/") == "one"
+    assert await heard(network, "http://10.0.0.2:81/") == "two"
+    for url in ("http://10.0.0.2:80/", "http://lonely/"):
+        with pytest.raises(aiohttp.ClientConnectorError, match="refused"):
+            await heard(network, url)
+    with pytest.raises(aiohttp.ClientConnectorError, match="not known"):
+        await heard(network, "http://nowhere/")
+
+
+@simulated
+async def test_a_server_that_leaves_a_network() -> None:
+    """Its connections break, and the next one takes its place."""
+    network = Network()
+    network.listen("a", 80, lambda: Echo("one"))
+    async with aiohttp.ClientSession(connector=network.connector()) as session:
+        async with session.get("http://a/") as answer:
+            assert await answer.text() == "one"
+        network.leave("a", 80)
+        with pytest.raises(aiohttp.ClientError):
+            await session.get("http://a/")
+        network.listen("a", 80, lambda: Echo("two"))
+        async with session.get("http://a/") as answer:
+            assert await answer.text() == "two"
