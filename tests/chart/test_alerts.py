@@ -9,15 +9,13 @@ import pytest
 import yaml
 
 from tests.chart.helm import CHART, Helm, only
-from tests.chart.metrics import documented, metrics_of
+from tests.chart.metrics import FOREIGN, documented, metrics_of
 from tests.controlplane.build import tool
 
 ROOT = CHART.parents[1]
 RULES = CHART / "files" / "alerts.yaml"
 CASES = Path(__file__).parent / "alerts_test.yaml"
 PAGE = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
-# The API server's own.
-FOREIGN = {"apiserver_admission_webhook_fail_open_count"}
 Rule = dict[str, Any]
 
 

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from tests.chart.helm import CHART, Helm, only
-from tests.chart.metrics import documented, metrics_of
+from tests.chart.metrics import FOREIGN, documented, metrics_of
 from tests.controlplane.build import tool
 
 DASHBOARD = json.loads((CHART / "files" / "dashboard.json").read_text(encoding="utf-8"))
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
-FOREIGN = {"apiserver_admission_webhook_fail_open_count"}
 # What Grafana puts in their places.
 VARIABLES = {"$__rate_interval": "5m", "$node_group": ".*"}
 Panel = dict[str, Any]

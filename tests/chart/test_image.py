@@ -8,6 +8,8 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import yaml
+
 from tests.chart.helm import CHART, Helm, only
 
 ROOT = CHART.parents[1]
@@ -46,6 +48,12 @@ async def test_the_chart_asks_for_the_user_of_the_image(tmp_path: Path) -> None:
     pod = only(await Helm("helm4", tmp_path).render(), "Deployment", "ebbtide-webhook")["spec"]["template"]["spec"]
     context = pod["securityContext"]
     assert f"USER {context['runAsUser']}:{context['runAsGroup']}" in DOCKERFILE
+
+
+def test_chart_package_and_image_have_one_version() -> None:
+    about = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    assert about["version"] == about["appVersion"] == PROJECT["project"]["version"]
+    assert f"docker build --tag ebbtide:{about['version']} ." in DOCKERFILE
 
 
 def test_every_package_is_locked_with_the_versions_that_are_tested() -> None:

@@ -3,11 +3,13 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from ebbtide import vocabulary
 from ebbtide.kube.resources import LEASES, SECRETS
 from tests.chart.helm import CHART
+from tests.chart.metrics import asked_of_prometheus
 from tests.controlplane.command import ebbtide
 from tests.controlplane.everything import everything
 from tests.controlplane.expectations import all_in_zone, all_prevented, none_prevented
@@ -54,9 +56,17 @@ async def test_what_is_installed_works_with_its_own_permissions_and_goes_without
         assert excluded(await cluster.pod("guarded", labels=GUARD)) == [["a"]]
         await _passes(release)
         assert [await refused(each) for each in (reconciler, webhook)] == [set(), set()]
+        assert asked_of_prometheus() <= await _told(reconciler) | await _told(webhook)
     await _owned_by_the_deployment(release)
     await _remove(release, zone_a, proxy, tmp_path)
     await _nothing_more_than(before, cluster)
+
+
+async def _told(process: Process) -> set[str]:
+    """The metrics that a program tells, with values or without."""
+    async with aiohttp.ClientSession() as session, session.get(f"{await process.serving()}/metrics") as answer:
+        lines = (await answer.text()).splitlines()
+    return {line.split()[2] for line in lines if line.startswith("# TYPE ")}
 
 
 async def _passes(release: Release) -> None:
