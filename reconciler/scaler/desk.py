@@ -8,6 +8,7 @@ of tasks is not kept here: the three placements know it from the cluster and fro
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import structlog
 
@@ -29,6 +30,9 @@ from reconciler.scaler.report import PlacementReport, Result
 from reconciler.scaler.task import TaskId, TaskPrefix
 
 log = structlog.stdlib.get_logger(__name__)
+
+# A keyspace may have thousands of tasks, and each of them is a request.
+CANCELS_AT_ONCE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,19 +237,21 @@ class TaskDesk:
         self._demand_leading()
         concerned = [record for record in self.records(cluster) if record.task.within(within)]
         troubles: list[str] = []
+        free = asyncio.Semaphore(CANCELS_AT_ONCE)
         async with asyncio.TaskGroup() as group:
             for record in concerned:
-                group.create_task(self._end(record, troubles))
+                group.create_task(self._end(record, troubles, free))
         if troubles:
             raise Unavailable(f"{len(troubles)} of {len(concerned)} tasks are not cancelled: {troubles[0]}")
         return len(concerned)
 
-    async def _end(self, record: TaskRecord, troubles: list[str]) -> None:
+    async def _end(self, record: TaskRecord, troubles: list[str], free: asyncio.Semaphore) -> None:
         flight = self._flights.get(record.task)
         if flight is not None:
             _stop(flight)
         try:
-            await self._placements.at(record.target).cancel(record.task, remove=True)
+            async with free:
+                await self._placements.at(record.target).cancel(record.task, remove=True)
         except PlacementError as error:
             troubles.append(str(error))
 

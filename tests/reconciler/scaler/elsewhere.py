@@ -11,7 +11,8 @@ from reconciler.scaler.task import TaskId
 class Elsewhere:
     """Places every task at an address of its own as soon as `open` is set; `trouble` is raised instead.
 
-    `placed` are the arrivals that it was asked to place, `cancelled` the tasks (and whether to remove) it was told of.
+    `placed` are the arrivals that it was asked to place, `cancelled` the tasks (and whether to remove) it was told of,
+    `most_at_once` how many of these at the same time; each takes a moment.
     """
 
     def __init__(self, target: Target) -> None:
@@ -24,6 +25,8 @@ class Elsewhere:
         self.placed: list[Arrival] = []
         self.cancelled: list[tuple[TaskId, bool]] = []
         self.places: dict[TaskId, Place] = {}
+        self.most_at_once = 0
+        self._under_way = 0
 
     def find(self, task: TaskId) -> Place | None:
         return self.places.get(task)
@@ -48,6 +51,10 @@ class Elsewhere:
 
     async def cancel(self, task: TaskId, *, remove: bool) -> bool:
         self.cancelled.append((task, remove))
+        self._under_way += 1
+        self.most_at_once = max(self.most_at_once, self._under_way)
+        await asyncio.sleep(0.01)
+        self._under_way -= 1
         if self.deaf:
             raise Unavailable(f"the worker of {task} does not answer")
         if remove and self.target is Target.DEDICATED:

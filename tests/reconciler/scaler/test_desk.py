@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from reconciler.engine.beside import running
-from reconciler.scaler.desk import Placements, TaskDesk
+from reconciler.scaler.desk import CANCELS_AT_ONCE, Placements, TaskDesk
 from reconciler.scaler.discovery import Discovery
 from reconciler.scaler.placement import Rules
 from reconciler.scaler.pool import Arrival, Phase, Place, Refused, Target, Unavailable
@@ -497,6 +497,17 @@ async def test_ws_40_dedicated_goes_and_pinned_is_cancelled(office: Office) -> N
         assert worker.tasks[task(3)].canceled
         office.shared.deaf = False
         assert await office.desk.cancel_all("1", 7) == 2
+
+
+@in_office()
+async def test_a_bulk_delete_of_thousands_asks_few_at_once(office: Office) -> None:
+    """And all in the end."""
+    for number in range(3000):
+        office.shared.knows(task(number))
+    async with office.open():
+        assert await office.desk.cancel_all("1", 7) == 3000
+    assert len(office.shared.cancelled) == 3000
+    assert office.shared.most_at_once == CANCELS_AT_ONCE
 
 
 @in_office()
