@@ -202,6 +202,8 @@ async def test_the_policy_holds_an_agent_to_its_own_node_and_to_signals(tmp_path
         assert await cluster.taint_keys(own) == [FOREIGN_TAINT["key"]]
         for notice in (NOTICE, Notice(Kind.INTERRUPTION, NOTICE.at + 600, "stop")):
             assert (await mine.store(notice))[0] is Stored.WRITTEN
+            assert (await mine.store(notice))[0] is Stored.KNOWN
+            await mine.rehearse()
         assert await cluster.taint_keys(own) == [FOREIGN_TAINT["key"], SIGNAL_TAINT_KEY]
         assert (await client.request("DELETE", NODES.path(name=own))).status == 403
 
