@@ -13,7 +13,7 @@ from reconciler.scaler.dedicated.census import Census
 from reconciler.scaler.dedicated.decide import Verdict, decide
 from reconciler.scaler.dedicated.memory import Life
 from reconciler.scaler.dedicated.removal import Orphans, Removal
-from reconciler.scaler.dedicated.snapshot import Foreign, Worker, owner_name
+from reconciler.scaler.dedicated.snapshot import Foreign, Worker, owner_name, read
 from reconciler.scaler.dedicated.spawn import Spawn
 from reconciler.scaler.dedicated.wants import Want
 from reconciler.scaler.figures import WorkerState
@@ -89,8 +89,15 @@ class Upkeep:
 
     def _set_changed(self, old: WorkerSet | None, new: WorkerSet | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
+            self._account_for(old)
             self._basis.lives.end(old.uid)
             self._ignored.discard(old.uid)
+
+    def _account_for(self, last: WorkerSet) -> None:
+        """A set that goes while a deletion of ours is not answered went by that."""
+        life, worker = self._basis.lives.known(last.uid), read(last, None)
+        if life is not None and life.in_doubt is not None and isinstance(worker, Worker):
+            self._removal.accepted(worker, life, life.in_doubt)
 
     def _told(self, key: str) -> None:
         pod = self._stores.pods.get(key)
@@ -116,8 +123,8 @@ class Upkeep:
     async def _look(self, worker: Worker, want: Want | None) -> Again | None:
         basis = self._basis
         life = basis.lives.of(worker, basis.now)
-        if self._act is not None and life.in_doubt:
-            await self._removal.certain(worker, life)
+        if self._act is not None and life.in_doubt is not None:
+            await self._removal.settle(worker, life, life.in_doubt)
         verdict = decide(basis.facts(worker, life), basis.rules, basis.now)
         basis.report.looked(worker, verdict)
         if worker.set.deleting or life.removed:

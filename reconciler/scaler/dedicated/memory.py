@@ -8,7 +8,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
-from reconciler.scaler.dedicated.decide import Facts, Stage
+from reconciler.scaler.dedicated.decide import Facts, Stage, Verdict
 from reconciler.scaler.dedicated.snapshot import Worker
 from reconciler.scaler.pods import WorkerPod
 from reconciler.scaler.status.book import Answer
@@ -42,8 +42,8 @@ class Life:
     `container` is the life of the pod that `ready_at` and `empty_since` are about, `was_ready_at` when one before it
     was last ready. `asked_for_at` is when a client asked for the worker to be made, None once it has been told about.
     `service` is set once its Service is known to be there, `resolved` once its name is, `asked_at` is when it was last
-    asked for a client that waits. `removed` means that its deletion was accepted, `in_doubt` that one was sent and not
-    answered; `cancelled` asks for one.
+    asked for a client that waits. `removed` means that its deletion was accepted, `in_doubt` is why one was sent that
+    has not been answered; `cancelled` asks for one.
     """
 
     task: TaskId
@@ -64,14 +64,14 @@ class Life:
     resolved: bool = False
     asked_at: float = float("-inf")
     removed: bool = False
-    in_doubt: bool = False
+    in_doubt: Verdict | None = None
     cancelled: bool = False
     gone: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def usable(self) -> bool:
         """Whether a client may be sent there."""
-        return not (self.removed or self.in_doubt or self.cancelled)
+        return not (self.removed or self.in_doubt is not None or self.cancelled)
 
     def use(self, now: float) -> None:
         """A client has asked for it."""

@@ -40,14 +40,12 @@ class Removal:
         await self._delete(found, life, verdict)
         return None
 
-    async def certain(self, worker: Worker, life: Life) -> bool:
-        """Finds out what became of a deletion that was not answered; True when the worker is there as before."""
+    async def settle(self, worker: Worker, life: Life, verdict: Verdict) -> None:
+        """Finds out what became of a deletion that was not answered; afterwards the worker is removed, or as before."""
         live = await self._act.set_now(worker.set.name)
         if live is None or live.uid != worker.set.uid or live.deleting:
-            life.removed = True
-            life.gone.set()
-        life.in_doubt = False
-        return not life.removed
+            self.accepted(worker, life, verdict)
+        life.in_doubt = None
 
     async def _still_so(self, worker: Worker, life: Life, why: Cleanup) -> Worker | None:
         """Asks the worker, or the API for its pod, and decides anew; the worker as it is then, None when it is kept."""
@@ -73,23 +71,26 @@ class Removal:
         return True
 
     async def _delete(self, worker: Worker, life: Life, verdict: Verdict) -> None:
-        assert verdict.remove is not None
-        life.in_doubt = True
+        life.in_doubt = verdict
         try:
             await self._act.delete(worker.set)
         except NotFound:
-            self._accepted(life)
-            return
+            life.removed = True
+            life.gone.set()
         except KubeError as error:
-            life.in_doubt = may_be_done(error)
+            life.in_doubt = verdict if may_be_done(error) else None
             raise
-        self._accepted(life)
-        self._basis.report.removed(worker, verdict.remove, verdict.reason)
+        else:
+            self.accepted(worker, life, verdict)
 
-    @staticmethod
-    def _accepted(life: Life) -> None:
-        life.in_doubt, life.removed = False, True
+    def accepted(self, worker: Worker, life: Life, verdict: Verdict) -> None:
+        """The deletion has been answered, or its set is seen to be gone; told once, whichever comes first."""
+        if life.removed:
+            return
+        assert verdict.remove is not None
+        life.in_doubt, life.removed = None, True
         life.gone.set()
+        self._basis.report.removed(worker, verdict.remove, verdict.reason)
 
 
 class Orphans:

@@ -55,7 +55,7 @@ class Report:
         before = self._seen.get(worker.set.name)
         self._seen[worker.set.name] = Seen(worker, verdict)
         if before is None or before.verdict.state is not verdict.state:
-            log.info("worker", worker=worker.set.name, state=verdict.state, reason=verdict.reason)
+            log.info("worker state", worker=worker.set.name, state=verdict.state, reason=verdict.reason)
         if verdict.trouble is not None and (before is None or before.verdict.trouble is not verdict.trouble):
             self._about(worker.set, stories.troubled(verdict.trouble, verdict.reason))
 

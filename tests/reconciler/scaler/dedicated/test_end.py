@@ -298,6 +298,8 @@ async def test_a_deletion_whose_answer_was_lost_is_found_out_about(stage: Stage)
     await process.place()
     stage.faults.inject(Drop(processed=True), When(method="DELETE", path=f"{SETS}/*", times=1))
     await gone(stage, 700.0)
+    await asyncio.sleep(5.0)
+    assert process.metric("worker_scaler_cleanup_total", reason="idle") == 1
     assert (await process.place()).ready
 
 

@@ -12,7 +12,7 @@ from tests.reconciler.scaler.dedicated.stage import ID1, NAME1, Process, Stage, 
 from tests.simulation.wiretap import EVENT_PATH, Request
 
 # More writes than a worker's life has.
-_MANY = 12
+_MANY = 9
 
 
 async def life(stage: Stage, process: Process) -> None:

@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import kubernetes_validate
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.config.scaler import WorkerScaler
@@ -135,6 +135,7 @@ PODS = st.fixed_dictionaries(
 )
 
 
+@settings(max_examples=30)  # validation takes its time
 @given(PODS, TASKS, st.integers(0, WorkerScaler().max_size))
 def test_objects_are_valid_for_any_task_and_size(spec: Raw, task: TaskId, size: int) -> None:
     owner = made(template(spec), plan(task, size))
