@@ -14,6 +14,7 @@ from bench import (
     idle,
     late_node,
     memory_nodes,
+    pool_placement,
     sqs,
     status_round,
     taint_zone,
@@ -36,6 +37,7 @@ def main(argv: list[str]) -> int:
     events_cpu.main(kopf + go)
     front.main([])
     status_round.main([])
+    pool_placement.main([])
     agent.main([])
     sqs.main([])
     return webhook.main(kopf + go)

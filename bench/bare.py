@@ -65,6 +65,10 @@ class Bare:
     def post(self, path: str, body: Any) -> Request:
         return self._request("POST", path, body, "application/json")
 
+    def patch(self, path: str, operations: Sequence[dict[str, Any]]) -> Request:
+        """A JSON patch of what is at that path."""
+        return self._request("PATCH", path, operations, "application/json-patch+json")
+
     def taint(self, node: str, key: str) -> Request:
         """Adds a taint behind those that the node has; it needs to have one."""
         operation = {"op": "add", "path": "/spec/taints/-", "value": {"key": key, "value": "1", "effect": "NoSchedule"}}

@@ -9,11 +9,16 @@
     ledger     the promises as they are stored on the cluster, and the lock between promising and shrinking
     spec       the size of a pod from the settings
     objects    StatefulSet, Service and patches
+    writers    who else writes the pool's size
+    repair     pods and claims that only a deletion can help
     snapshot   stores and memory to facts
-    act        API calls
-    controller which events lead to which look
+    standing   all of that together, as this process sees it in the present term
+    act        API calls; marks: those that mark busy pods
+    assigning, scaling, keeping, mending   what looks do: places, the size, the set, its pods
+    looking    the two looks, made of those
+    controller which events lead to which look, and what the desk is told
     report     metrics, events, log lines
     describe   the pool in the state document
 
-`facts`, `decide`, `shrink`, `conditions`, `spec` and `objects` are pure.
+`facts`, `decide`, `shrink`, `conditions`, `spec`, `objects` and `repair` are pure.
 """

@@ -5,7 +5,7 @@ second, which asks workers.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -16,17 +16,12 @@ from reconciler.scaler.figures import WorkerState
 from reconciler.scaler.ground import Ground
 from reconciler.scaler.pods import WorkerPod, WorkerSet
 from reconciler.scaler.pool import Arrival, Phase, Place, Target, TaskRecord, Unavailable
-from reconciler.scaler.shared.assigning import Assigning
-from reconciler.scaler.shared.conditions import Around, conditions
 from reconciler.scaler.shared.describe import describe, doing
 from reconciler.scaler.shared.facts import Pool, State
-from reconciler.scaler.shared.keeping import Keeping
+from reconciler.scaler.shared.looking import Looks
 from reconciler.scaler.shared.memory import Pin
-from reconciler.scaler.shared.mending import Mending
 from reconciler.scaler.shared.queue import Waiter
 from reconciler.scaler.shared.report import Report
-from reconciler.scaler.shared.scaling import Ask, Scaling, decisions
-from reconciler.scaler.shared.shrink import Shrink
 from reconciler.scaler.shared.standing import Standing
 from reconciler.scaler.status.book import Answer, StatusUnknown
 from reconciler.scaler.task import TaskId
@@ -44,27 +39,12 @@ class Look(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The pool's name, where its pods are reached, and how long (seconds) until a look by itself and for a request.
-
-    `hurry` has all workers asked at once: there are more clusters to ask for.
-    """
+    """The pool's name, where its pods are reached, and how long (seconds) until a look by itself and for a request."""
 
     pool: str
     addresses: Addresses
     refresh: float
     start_timeout: float
-    hurry: Callable[[], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Works:
-    """The parts that act."""
-
-    assigning: Assigning
-    scaling: Scaling
-    keeping: Keeping
-    mending: Mending
-    ask: Ask
 
 
 class Shared:
@@ -72,16 +52,14 @@ class Shared:
 
     target = Target.SHARED
 
-    def __init__(self, frame: Frame, ground: Ground, standing: Standing, works: Works, report: Report) -> None:
+    def __init__(self, frame: Frame, ground: Ground, standing: Standing, looks: Looks, report: Report) -> None:
         self.name = "shared-pool"
         self._frame = frame
         self._pool = frame.pool
         self._ground = ground
         self._standing = standing
-        self._works = works
+        self._looks = looks
         self._report = report
-        self._leading = False
-        self._discovered = False
         self._changed = asyncio.Event()
         self.controller: Controller[Look] = Controller(self.name, self.reconcile, workers=2, everything=lambda: Look)
         ground.stores.pods.subscribe(self._pod_changed)
@@ -94,13 +72,11 @@ class Shared:
     async def run(self) -> None:
         """One term; starts without knowing anything, since others may have led. At its end nobody waits any more."""
         self._standing.begin()
-        self._works.scaling.begin()
-        self._works.mending.begin()
-        self._leading, self._discovered = True, False
+        self._looks.begin()
         try:
             await self.controller.run()
         finally:
-            self._leading = False
+            self._standing.end()
             self._standing.waiting.refuse_all(_not_leading())
             self._report.clear()
 
@@ -116,11 +92,7 @@ class Shared:
 
     @property
     def discovered(self) -> str:
-        if not self._discovered:
-            unread = self._standing.unread() if self._leading else "the pool has not been looked at"
-            self._discovered = not unread
-            return unread
-        return ""
+        return self._standing.discovered
 
     @property
     def clusters(self) -> frozenset[int]:
@@ -153,8 +125,8 @@ class Shared:
 
     async def place(self, arrival: Arrival) -> Place:
         unread = self.discovered
-        if unread or not self._leading:
-            raise Unavailable(unread, code="Discovering", retry_after=1) if self._leading else _not_leading()
+        if unread or not self._standing.leading:
+            raise Unavailable(unread, code="Discovering", retry_after=1) if self._standing.leading else _not_leading()
         try:
             async with asyncio.timeout(self._frame.start_timeout):
                 await self._pin(arrival)
@@ -219,70 +191,12 @@ class Shared:
         """Raises what its writes raised."""
         if self._standing.snapshot.unknown:
             return Again(_UNTIL_KNOWN)
-        return await (self._assign() if look is Look.ASSIGN else self._scale())
-
-    async def _assign(self) -> None:
-        if len(self._standing.waiting) and not self.discovered:
-            await self._works.assigning.look()
-
-    async def _scale(self) -> Again:
-        standing, works = self._standing, self._works
-        if await standing.agree():
-            self._frame.hurry()
-        await works.scaling.settle()
-        own = standing.snapshot.own_set
-        if own is not None:
-            works.scaling.observe(own)
-        unread = self.discovered
-        self._sweep(own)
-        pool = standing.pool()
-        wanted, plan = decisions(pool, standing)
-        self._report.looked(pool, wanted, conditions(pool, plan, standing.rules, self._around()))
-        if own is not None and not standing.dry_run:
-            await works.keeping.refresh(own, empty=not own.replicas and not standing.snapshot.pods())
-        await works.scaling.look(wanted, None if unread else plan)
-        if not standing.dry_run:
-            await self._keep_order(unread)
+        if look is Look.ASSIGN:
+            await self._looks.assign()
+            return None
+        after = await self._looks.scale(self._frame.refresh)
         self._wake()
-        return Again(_UNTIL_KNOWN if unread else _next(plan, self._frame.refresh))
-
-    async def _keep_order(self, unread: str) -> None:
-        standing, works = self._standing, self._works
-        own = standing.snapshot.own_set
-        if own is not None:
-            await works.keeping.keep_service()
-        if not unread:
-            pool = standing.pool()
-            await works.mending.mark(pool)
-            own = standing.snapshot.own_set
-            if own is not None:
-                await works.mending.replace(own, pool, works.ask)
-            await works.mending.collect(own)
-            if standing.memory.changed:
-                await standing.store()
-
-    def _sweep(self, own: WorkerSet | None) -> None:
-        """What only somebody else can have scaled away: promises there end by time alone, and then nothing is left."""
-        standing, memory = self._standing, self._standing.memory
-        replicas = 0 if own is None else own.replicas
-        pods = standing.snapshot.pods()
-        away = [ordinal for ordinal in memory.seats if ordinal >= replicas and ordinal not in pods]
-        memory.sweep(standing.now, [ordinal for ordinal in away if ordinal >= standing.rules.most])
-        memory.left(set(away) - set(memory.loaded()))
-
-    def _around(self) -> Around:
-        snapshot, keeping = self._standing.snapshot, self._works.keeping
-        loaded = set(self._standing.memory.loaded())
-        pods = snapshot.pods()
-        return Around(
-            unschedulable=tuple(snapshot.unschedulable()),
-            tied=tuple(n for n, pod in sorted(pods.items()) if n in loaded and snapshot.tied(pod)),
-            unread=tuple(snapshot.failing(self._standing.now)),
-            rival=self._works.scaling.writers.conflicting,
-            template=keeping.template_problem,
-            name=keeping.name_problem,
-            claims_pending=keeping.claims_pending,
-        )
+        return Again(_UNTIL_KNOWN if self.discovered else after)
 
     # --- events --------------------------------------------------------------------------------------------------
 
@@ -298,29 +212,27 @@ class Shared:
     def _set_changed(self, old: WorkerSet | None, new: WorkerSet | None) -> None:
         found = new or old
         assert found is not None
-        if found.name == self._pool or self._works.keeping.concerns(found):
+        if found.name == self._pool or self._looks.concerns(found):
             self._look()
 
     def _told(self, key: str) -> None:
         """An answer of some pod has come, or has not."""
         pod = self._ground.stores.pods.get(key)
-        if pod is None or pod.set_name != self._pool or pod.ordinal < 0 or not self._leading:
+        if pod is None or pod.set_name != self._pool or pod.ordinal < 0 or not self._standing.leading:
             return
-        answer = self._standing.snapshot.answer(pod, self._standing.now)
+        unread, answer = self.discovered, self._standing.snapshot.answer(pod, self._standing.now)
         if answer is None:
             self._standing.memory.unsettled(pod.ordinal)
         else:
             self._heard(pod, answer)
-        if not self._discovered and not self.discovered:
+        if unread and not self.discovered:
             self.controller.queue.add(Look.SCALE)
         if len(self._standing.waiting):
             self.controller.queue.add(Look.ASSIGN)
 
     def _heard(self, pod: WorkerPod, answer: Answer) -> None:
         now = self._standing.now
-        asked_for = self._works.scaling.asked_for.pop(pod.ordinal, None)
-        if asked_for is not None:
-            self._report.started(now - asked_for)
+        self._looks.came(pod.ordinal)
         lost = self._standing.memory.heard(pod.ordinal, pod.uid, answer, now)
         if lost:
             self._report.lost_tasks(pod, lost)
@@ -356,8 +268,3 @@ class Shared:
 
 def _not_leading() -> Unavailable:
     return Unavailable("this replica does not lead", code="NotLeading")
-
-
-def _next(plan: Shrink, refresh: float) -> float:
-    after = plan.kept.after if plan.kept is not None else None
-    return refresh if after is None else min(refresh, max(after, 0.1))

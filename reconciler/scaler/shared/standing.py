@@ -40,6 +40,8 @@ class Standing:
         self.doubtful = False
         self.clusters: frozenset[int] = frozenset()
         self.term = ""
+        self.leading = False
+        self._discovered = False
         self._adopted = False
         self._one_reader = asyncio.Lock()
 
@@ -53,14 +55,27 @@ class Standing:
         self.snapshot.begin(self.now)
         self.ledger.doubt()
         self.closing, self.doubtful, self._adopted = None, False, False
+        self.leading, self._discovered = True, False
         self.term = f"{self.clock.now():.3f}"
+
+    def end(self) -> None:
+        """The term is over: what is known is kept for readers."""
+        self.leading = False
+
+    @property
+    def discovered(self) -> str:
+        """Empty once everything was read in this term; until then what is still to be read, in words."""
+        if not self._discovered:
+            unread = self._unread() if self.leading else "the pool has not been looked at"
+            self._discovered = not unread
+            return unread
+        return ""
 
     def pool(self) -> Pool:
         """The pool as it is now, with who waits."""
         return self.snapshot.pool(self.waiting.sizes, self.closing, self.now)
 
-    def unread(self) -> str:
-        """What has to be read before anything is promised or removed, in words; "" for nothing."""
+    def _unread(self) -> str:
         if self.snapshot.unknown:
             return self.snapshot.unknown
         if not self._adopted:

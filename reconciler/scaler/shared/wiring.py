@@ -14,10 +14,11 @@ from reconciler.scaler.ground import Ground
 from reconciler.scaler.pods import WorkerPod
 from reconciler.scaler.shared.act import Act
 from reconciler.scaler.shared.assigning import Assigning
-from reconciler.scaler.shared.controller import Frame, Shared, Works
+from reconciler.scaler.shared.controller import Frame, Shared
 from reconciler.scaler.shared.facts import Rules
 from reconciler.scaler.shared.keeping import Keeping, Wish
 from reconciler.scaler.shared.ledger import Ledger
+from reconciler.scaler.shared.looking import Looks, Works
 from reconciler.scaler.shared.marks import Marks
 from reconciler.scaler.shared.memory import Memory
 from reconciler.scaler.shared.mending import Mending
@@ -64,8 +65,8 @@ def build(context: Context, ground: Ground, figures: WorkerFigures, hurry: Calla
         Mending(standing, act, marks, ground.stores, report, pool),
         ask,
     )
-    frame = Frame(pool, Addresses.of(settings), settings.refresh_interval, settings.start_timeout, hurry)
-    return Shared(frame, ground, standing, works, report)
+    frame = Frame(pool, Addresses.of(settings), settings.refresh_interval, settings.start_timeout)
+    return Shared(frame, ground, standing, Looks(standing, works, report, hurry), report)
 
 
 def _snapshot(context: Context, ground: Ground, memory: Memory) -> Snapshot:
