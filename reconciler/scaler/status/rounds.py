@@ -21,6 +21,7 @@ from reconciler.scaler.stores import Stores
 # Questions under way: of a thousand workers fifty may keep theirs waiting, and more than as many are asked meanwhile.
 AT_ONCE: Final = 128
 _UNTIL_KNOWN: Final = 0.5
+_HURRY_EVERY: Final = 1.0
 
 
 class Rounds:
@@ -35,6 +36,7 @@ class Rounds:
         self._book = book
         self._clusters = clusters
         self._report = report
+        self._hurried = float("-inf")
         self._answering: Controller[str] = Controller(
             self.name, self._ask_answering, workers=AT_ONCE, everything=self._everything
         )
@@ -57,10 +59,14 @@ class Rounds:
         return max(self._answering.longest(), self._silent.longest())
 
     def hurry(self) -> None:
-        """Asks all of them now: there is another cluster to ask for."""
+        """Asks all of them now: there is another cluster to ask for. Once in a second, whoever makes up clusters."""
         self._clusters.look_anew()
+        now = asyncio.get_running_loop().time()
+        if self._hurried > now:
+            return  # the next one is still to come, and will be for every cluster that is known by then
+        self._hurried = max(now, self._hurried + _HURRY_EVERY)
         for key in self._everything():
-            self._answering.queue.add(key)
+            self._answering.queue.add_after(key, self._hurried - now)
 
     def _everything(self) -> Iterable[str]:
         return [pod.key for pod in self._stores.pods.values() if self._concerns(pod)]

@@ -209,3 +209,19 @@ async def test_a_worker_is_asked_for_every_cluster_that_a_task_is_known_of(room:
         await asyncio.sleep(1.0)
         asked = {int(taken.query["cluster_id"]) for taken in worker.taken}
     assert asked == {7, *range(112, 120)}
+
+
+@in_room()
+async def test_whoever_makes_up_clusters_does_not_keep_workers_busy(room: Room) -> None:
+    """A thousand clusters in ten seconds: workers are asked about once a second, for a few of them."""
+    worker = room.local(0)
+    room.ground.clusters.add_source(lambda: (7,))
+    async with room.lit():
+        await room.until(lambda: worker.taken)
+        worker.taken.clear()
+        for cluster in range(1000, 2000):
+            assert room.ground.clusters.hear_of(cluster)
+            room.rounds.hurry()
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(2.0)
+        assert 50 <= len(worker.taken) <= 15 * 9
