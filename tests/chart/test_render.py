@@ -205,6 +205,16 @@ async def test_cert_manager_issues_for_the_names_that_are_called_and_injects_its
             assert "ebbtide/ca-injection" not in each["metadata"]["labels"]
 
 
+@pytest.mark.parametrize(
+    ("host", "field"), [("hook.test", "dnsNames"), ("192.0.2.7", "ipAddresses"), ("[2001:db8::1]", "ipAddresses")]
+)
+async def test_cert_manager_issues_for_a_webhook_reached_by_url_as_well(host: str, field: str, helm: Helm) -> None:
+    values = {"certificates": {"mode": "cert-manager"}, "webhook": {"url": f"https://{host}:8443/mutate"}}
+    leaf = only(await helm.render(values), "Certificate", "ebbtide-webhook")
+    assert leaf["spec"][field][-1] == host.strip("[]")
+    assert len(leaf["spec"]["dnsNames"]) == len(spec_of(Certs(), NAMESPACE).names) + (field == "dnsNames")
+
+
 async def test_names_of_releases_do_not_meet(helm: Helm) -> None:
     """Objects of the whole cluster carry the name of their release; long names stay within what Kubernetes takes."""
     name = "a-release-with-a-name-that-is-quite-a-long-one-to-read"[:53]

@@ -12,7 +12,8 @@ import pytest
 
 from ebbtide import vocabulary
 from ebbtide.config.admission import Certs
-from ebbtide.kube.resources import SECRETS
+from ebbtide.kube.resources import MUTATING_WEBHOOKS, SECRETS, Resource
+from tests.controlplane.definitions import defined
 from tests.controlplane.everything import everything
 from tests.controlplane.expectations import all_prevented
 from tests.controlplane.installation import HOST, Release
@@ -26,6 +27,17 @@ GUARD = {vocabulary.GUARD_LABEL: vocabulary.GUARD_ENABLED}
 EXISTING: dict[str, Any] = {"mode": "existing", "existingSecret": "somebody-elses"}
 
 
+CERTIFICATES = Resource("cert-manager.io", "v1", "certificates", "Certificate", namespaced=True)
+ISSUERS = Resource("cert-manager.io", "v1", "issuers", "Issuer", namespaced=True)
+
+
+@pytest.fixture
+async def cert_manager(cluster: World) -> AsyncIterator[None]:
+    """The kinds that cert-manager brings."""
+    async with defined(cluster, CERTIFICATES, ISSUERS):
+        yield
+
+
 @pytest.fixture(params=["helm4", "helm3"])
 async def release(request: pytest.FixtureRequest, cluster: World, tmp_path: Path) -> AsyncIterator[Release]:
     """One that can be installed, in a cluster with a zone that is blocked as soon as somebody looks."""
@@ -35,6 +47,25 @@ async def release(request: pytest.FixtureRequest, cluster: World, tmp_path: Path
     await cluster.add_nodes("b", 1)
     async with made.home():
         yield made
+
+
+async def test_served_with_what_cert_manager_makes_of_the_objects_of_the_chart(
+    release: Release, cluster: World, cert_manager: None, tmp_path: Path
+) -> None:
+    """Its controller and its injector are played here; then on to certificates of our own, and back."""
+    await release.install(certificates={"mode": "cert-manager"})
+    await _issue_and_inject(release, tmp_path)
+    async with _serving(release):
+        await all_prevented(cluster, [f"{cluster.name}-a-0"])
+        await _excludes(cluster, "of-cert-manager")
+    await release.upgrade()
+    async with _serving(release):
+        await _excludes(cluster, "own")
+    await release.upgrade(certificates={"mode": "cert-manager"})
+    await _issue_and_inject(release, tmp_path)
+    async with _serving(release):
+        await _excludes(cluster, "of-cert-manager-again")
+    await release.uninstall()
 
 
 async def test_upgraded_to_another_certificate_and_rolled_back_it_goes_on_serving(
@@ -78,10 +109,35 @@ async def _excludes(cluster: World, name: str) -> None:
 async def _somebody_elses(release: Release, folder: Path) -> dict[str, str]:
     """A Secret with a certificate for the address of the webhook."""
     Authority(folder, Certs(extra_sans=(HOST,))).issue()
-    data = {name: b64encode((folder / name).read_bytes()).decode() for name in ("tls.crt", "tls.key", "ca.crt")}
+    data = _pair(folder)
     body = {"metadata": {"name": "somebody-elses"}, "type": "kubernetes.io/tls", "data": data}
     await release.cluster.client.create(SECRETS, body, namespace=release.namespace)
     return data
+
+
+async def _issue_and_inject(release: Release, folder: Path) -> None:
+    """What cert-manager does for a Certificate, and its injector for who names that Certificate."""
+    client, name = release.cluster.client, f"{release.fullname}-webhook"
+    spec = (await client.get(CERTIFICATES, name, namespace=release.namespace))["spec"]
+    Authority(folder, Certs(extra_sans=(*spec["dnsNames"], *spec["ipAddresses"]))).issue()
+    secret, data = spec["secretName"], _pair(folder)
+    body = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": secret},
+        "type": "kubernetes.io/tls",
+        "data": data,
+    }
+    await client.apply(SECRETS, secret, body, namespace=release.namespace, field_manager="cert-manager")
+    async for found in client.list(MUTATING_WEBHOOKS):
+        wanted = found["metadata"].get("annotations", {}).get("cert-manager.io/inject-ca-from")
+        if wanted == f"{release.namespace}/{name}":
+            operation = {"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": data["ca.crt"]}
+            await client.patch_json(MUTATING_WEBHOOKS, found["metadata"]["name"], [operation])
+
+
+def _pair(folder: Path) -> dict[str, str]:
+    return {name: b64encode((folder / name).read_bytes()).decode() for name in ("tls.crt", "tls.key", "ca.crt")}
 
 
 async def _as_the_notes_say(release: Release) -> None:

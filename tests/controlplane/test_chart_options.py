@@ -8,6 +8,7 @@ import pytest
 
 from ebbtide import vocabulary
 from ebbtide.kube.resources import PODS, Resource
+from tests.controlplane.definitions import defined
 from tests.controlplane.everything import everything
 from tests.controlplane.installation import Release
 from tests.controlplane.world import World
@@ -17,11 +18,10 @@ pytestmark = pytest.mark.controlplane
 
 GUARD = {vocabulary.GUARD_LABEL: vocabulary.GUARD_ENABLED}
 PREVENT = {"key": vocabulary.PREVENT_TAINT_KEY, "value": "1772366400", "effect": "NoSchedule"}
-DEFINITIONS = Resource(
-    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+MONITORING = tuple(
+    Resource("monitoring.coreos.com", "v1", f"{kind.lower()}s", kind, namespaced=True)
+    for kind in ("ServiceMonitor", "PrometheusRule")
 )
-# Kinds of the Prometheus Operator, whatever is in them.
-MONITORING = {"servicemonitors": "ServiceMonitor", "prometheusrules": "PrometheusRule"}
 EVERYTHING: Mapping[str, Any] = {
     "agent": {"enabled": True},
     "serviceMonitor": {"enabled": True},
@@ -42,22 +42,8 @@ async def release(cluster: World, tmp_path: Path) -> AsyncIterator[Release]:
 @pytest.fixture
 async def monitoring(cluster: World) -> AsyncIterator[None]:
     """The kinds that the Prometheus Operator brings."""
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
-    for plural, kind in MONITORING.items():
-        names = {"plural": plural, "kind": kind, "singular": kind.lower()}
-        spec = {"group": "monitoring.coreos.com", "scope": "Namespaced", "names": names, "versions": [version]}
-        body = {"metadata": {"name": f"{plural}.monitoring.coreos.com"}, "spec": spec}
-        await cluster.client.create(DEFINITIONS, body)
-
-    async def served() -> bool:
-        lists = [await cluster.client.request("GET", f"/apis/monitoring.coreos.com/v1/{each}") for each in MONITORING]
-        return all(each.status == 200 for each in lists)
-
-    await cluster.wait_until(served, "the kinds are served")
-    yield
-    for plural in MONITORING:
-        await cluster.client.delete(DEFINITIONS, f"{plural}.monitoring.coreos.com")
+    async with defined(cluster, *MONITORING):
+        yield
 
 
 async def test_everything_is_taken_by_the_api_server_and_goes_again(
