@@ -15,6 +15,7 @@ from typing import Final, Self
 import orjson
 from aiohttp import web
 
+from ebbtide.sim.wire import FOR_EVER
 from reconciler.scaler.task import TaskId, TaskPrefix, TaskState, write_states
 
 PATH: Final = "/load_data"
@@ -91,7 +92,8 @@ class Worker:
     def accept(self) -> asyncio.Protocol:
         """The server's end of a new connection."""
         if self._server is None:
-            self._server = web.Server(self, handler_cancellation=True, access_log=None)
+            # Measured by the loop's time, in which rounding may have the end of a connection come again and again.
+            self._server = web.Server(self, handler_cancellation=True, keepalive_timeout=FOR_EVER, access_log=None)
         return self._server()
 
     @asynccontextmanager
