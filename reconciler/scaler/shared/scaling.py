@@ -50,7 +50,7 @@ class Scaling:
 
     async def settle(self) -> None:
         """Makes sure that no write of the size is under way any more. Raises KubeError."""
-        if not self._standing.doubtful:
+        if not self._standing.doubtful or self._standing.dry_run:
             return
         await self._act.live_replicas()
         own = self._standing.snapshot.own_set
