@@ -87,14 +87,14 @@ class Looks:
         if own is not None:
             await works.keeping.keep_service()
         if not unread:
+            if standing.memory.changed:
+                await standing.store()
             pool = standing.pool()
             await works.mending.mark(pool)
             own = standing.snapshot.own_set
             if own is not None:
                 await works.mending.replace(own, pool, works.ask)
             await works.mending.collect(own)
-            if standing.memory.changed:
-                await standing.store()
 
     def _sweep(self, own: WorkerSet | None) -> None:
         """What only somebody else can have scaled away: promises there end by time alone, and then nothing is left."""

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from ebbtide.kube.errors import Conflict, NotFound
+from ebbtide.kube.errors import Conflict, Forbidden, NotFound
 from reconciler.scaler.pods import WorkerPod, WorkerSet
 from reconciler.scaler.shared.act import Act
 from reconciler.scaler.shared.facts import Pool, PoolPod
@@ -80,4 +80,8 @@ class Mending:
             await self._act.delete_pod(pod)
         except (StatusUnknown, NotFound, Conflict):
             return  # it is not what it was; the next look sees what it is
+        except Forbidden as error:
+            # The scaler does without this permission; pods only stay as they are.
+            self._report.not_replaced(replacement, error)
+            return
         self._report.replaced(replacement)

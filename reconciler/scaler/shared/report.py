@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from ebbtide.kube.errors import KubeError
 from reconciler.engine.events import Event, Recorder
 from reconciler.scaler.figures import Cleanup, WorkerFigures
 from reconciler.scaler.pods import WorkerPod
@@ -130,6 +131,11 @@ class Report:
     def replaced(self, replacement: Replacement) -> None:
         log.info("pod of the shared pool deleted", pod=replacement.pod.key, why=str(replacement.why))
         self._emit(stories.replaced(replacement))
+
+    def not_replaced(self, replacement: Replacement, error: KubeError) -> None:
+        """We may not delete it."""
+        log.info("pod of the shared pool not deleted", pod=replacement.pod.key, error=str(error))
+        self._emit(stories.not_replaced(replacement))
 
     def collected(self, claim: str) -> None:
         log.info("claim without a pod deleted", claim=claim)

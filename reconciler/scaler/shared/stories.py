@@ -55,6 +55,14 @@ def replaced(replacement: Replacement) -> Event:
     return Event(_pod(replacement.pod), "Normal", "PoolPodReplaced", "Delete", note)
 
 
+def not_replaced(replacement: Replacement) -> Event:
+    note = (
+        f"Pod {replacement.pod.key} should be made anew ({replacement.why}), but ebbtide may not delete pods in its "
+        "namespace. Delete it by hand, or give that permission."
+    )
+    return Event(_pod(replacement.pod), "Warning", "PoolPodNotReplaced", "Delete", note)
+
+
 def _pool(subject: Subject) -> Regarding:
     return Regarding(STATEFUL_SETS, subject.name, subject.uid, subject.namespace)
 

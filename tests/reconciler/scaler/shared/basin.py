@@ -85,9 +85,9 @@ class Process:
         self.killed = False
         self.registry = CollectorRegistry()
         self._tap = Wiretap(basin.cluster, name, basin.journal)
-        self._client = Client(self._tap.access(), field_manager="ebbtide-reconciler", user_agent=name)
+        self.client = Client(self._tap.access(), field_manager="ebbtide-reconciler", user_agent=name)
         program = assemble(
-            self._client.permitted(lambda: self.leads),
+            self.client.permitted(lambda: self.leads),
             rules,
             Surroundings(basin.network.connector, basin.cluster.clock, name),
             self.registry,
@@ -96,7 +96,7 @@ class Process:
         self._task = asyncio.ensure_future(self._run(program.beside))
 
     async def _run(self, beside: Iterable[Any]) -> None:
-        async with self._client, running(beside):
+        async with self.client, running(beside):
             await self.pool.run()
 
     async def place(self, arrival: Arrival) -> Place:

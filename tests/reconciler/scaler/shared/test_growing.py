@@ -174,6 +174,36 @@ async def test_ws_72_at_the_maximum_disk_gives_way(basin: Basin) -> None:
 
 
 @in_basin()
+async def test_ws_45_from_zero_the_pool_grows_although_no_pod_can_be_listed_or_asked(basin: Basin) -> None:
+    basin.start()
+    await basin.until(lambda: not basin.process.pool.discovered)
+    basin.cluster.faults.inject(Answer(500), When(path="*/pods"))
+    basin.cluster.faults.inject(Answer(500), When("WATCH", "*/pods"))
+    basin.cluster.faults.cut_watches("*/pods")
+    client = asyncio.create_task(basin.insist(1))
+    await basin.until(lambda: basin.replicas == 1)
+    await asyncio.sleep(100)
+    assert basin.replicas == 1
+    client.cancel()
+
+
+@in_basin()
+async def test_nothing_is_deleted_without_the_permission_and_all_else_goes_on(basin: Basin) -> None:
+    process = basin.start("one", settings(shared_min_replicas=1))
+    await basin.begin(1)
+    await process.kill()
+    basin.slowly(1e9)
+    basin.cluster.faults.inject(Answer(403, "Forbidden"), When("DELETE", "*/pods/*"))
+    process = basin.start("two", settings(shared_min_replicas=2))
+    await basin.until(lambda: len(basin.pods()) == 2)
+    await asyncio.sleep(5)
+    basin.slowly(2)
+    await basin.until(lambda: basin.journal.events("PoolPodNotReplaced"), within=30)
+    basin.finish(1)
+    await basin.until(lambda: not basin.promises(), within=30)
+
+
+@in_basin()
 async def test_a_quota_that_refuses_the_set_is_told_at_once(basin: Basin) -> None:
     basin.start()
     basin.cluster.faults.inject(Answer(403, "Forbidden", "exceeded quota"), When("POST", "*/statefulsets"))

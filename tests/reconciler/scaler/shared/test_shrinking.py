@@ -4,9 +4,12 @@ import asyncio
 
 import pytest
 
+from ebbtide.kube.errors import BudgetRefused
+from ebbtide.kube.resources import PDBS
 from ebbtide.sim.faults import Answer, Drop, When
 from ebbtide.sim.kinds import CONFIG_MAPS, PODS, SERVICES, STATEFUL_SETS
-from tests.reconciler.scaler.shared.basin import POOL, Basin, in_basin, pod_of, settings, task
+from reconciler.scaler.budget import NAME, body
+from tests.reconciler.scaler.shared.basin import NAMESPACE, POOL, Basin, in_basin, pod_of, settings, task
 from tests.simulation.wiretap import Hook
 
 SETS = "/apis/apps/v1/namespaces/*/statefulsets/*"
@@ -285,6 +288,18 @@ async def test_ws_76_a_pod_is_marked_while_it_has_a_task_and_not_after(basin: Ba
     await basin.until(lambda: basin.loads() == [1, 0])
     basin.finish(1)
     await basin.until(lambda: not basin.busy(), within=30)
+
+
+@in_basin()
+async def test_ws_76_a_busy_pod_is_not_evicted_and_an_idle_one_is(basin: Basin) -> None:
+    await grown(basin, 2)
+    await basin.process.client.apply(PDBS, NAME, body(NAMESPACE), namespace=NAMESPACE)
+    await basin.begin(1)
+    await asyncio.sleep(1)
+    uids = {name: pod["metadata"]["uid"] for name, pod in basin.pods().items()}
+    with pytest.raises(BudgetRefused):
+        await basin.process.client.evict(f"{POOL}-0", namespace=NAMESPACE, uid=uids[f"{POOL}-0"])
+    await basin.process.client.evict(f"{POOL}-1", namespace=NAMESPACE, uid=uids[f"{POOL}-1"])
 
 
 @in_basin()
