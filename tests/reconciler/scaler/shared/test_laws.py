@@ -233,7 +233,7 @@ async def live(actions: list[str], seed: int) -> None:
         assert not life.broken
 
 
-@options(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@options(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(ACTIONS), max_size=25), st.integers(0, 1000))
 @example(["burst", "burst", "wait long", "wait long", "scale by hand", "wait long"], 1)
 @example(["burst", "wait", "restart pod", "kill", "wait long", "burst", "lost answer", "burst", "wait long"], 2)
