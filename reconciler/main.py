@@ -1,6 +1,6 @@
 """The reconciler as a program: its flags, and how its parts are put together.
 
-    http       metrics and probes, first up and last down: it tells why the others are not ready
+    http       status page, metrics and probes, first up and last down: it tells why the others are not ready
     nodes      asks for the permissions, then keeps the store of nodes up to date, leading or not
     load data  answers load-data requests, leading or not, where the worker scaler runs
     election   stands for the lease once the nodes are known; leading runs the controllers
@@ -16,7 +16,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import isinf
 from typing import Final
@@ -51,6 +51,7 @@ from reconciler.engine.lease import Elector, Term, Timing
 from reconciler.engine.lease_lock import Candidacy
 from reconciler.engine.shared import Shared
 from reconciler.needs import needs
+from reconciler.page.serve import routes as page_routes
 from reconciler.scaler.front import wiring as front
 from reconciler.scaler.front.follower import OnLease, advertised
 
@@ -199,6 +200,7 @@ class Reconciler:
         permitted = client.permitted(self._permit)
         self._ages = StoreAges(self.registry)
         shared = Shared(permitted, clock, place.identity, self._ages, dry_run=dry_run)
+        self._recorder = shared.recorder
         self._controllers = controllers.build(self._context(permitted, shared))
         self._leading = Leading(self._controllers.runnables, shared.parts)
         self.front = self._build_front(connect)
@@ -224,7 +226,7 @@ class Reconciler:
         return (Part("load data", partial(self.front.run, listening), self.front.stop),)
 
     async def _serve(self, listening: socket.socket) -> None:
-        routes = [web.get("/api/v1/state", self._tell_state)]
+        routes = [*page_routes(), web.get("/api/v1/state", self._tell_state)]
         async with serving(application(self.registry, self.health, routes), listening):
             await asyncio.get_running_loop().create_future()
 
@@ -242,13 +244,16 @@ class Reconciler:
         return web.Response(body=body, content_type="application/json")
 
     def _known(self) -> state.Known:
-        """What zone rebalance says of each cell while it works, and the worker scaler of workers."""
+        """What zone rebalance says of each cell while it works, the worker scaler of workers, and both did lately."""
+        works, rebalances = self._dry_run or self._permit(), self._controllers.cells is not None
         source = state.Source.DRY_RUN if self._dry_run else state.Source.LEADER
-        cells = self._controllers.cells if self._dry_run or self._permit() else None
-        workers = self._controllers.workers()
-        if cells is None:
-            return replace(state.NOTHING_KNOWN, workers=workers)
-        return state.Known(dict(cells), source, workers)
+        return state.Known(
+            cells=dict(self._controllers.cells or {}) if works else {},
+            source=source if works and rebalances else state.Source.NODES,
+            workers=self._controllers.workers(),
+            decisions=self._recorder.latest if works and self._recorder is not None else (),
+            answering="" if self._dry_run else self._place.identity,
+        )
 
     async def _follow_nodes(self) -> None:
         place = self._place

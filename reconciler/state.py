@@ -1,16 +1,17 @@
-"""The document of `/api/v1/state` and `ebbtide status`: leader, cells, blocked zones, workers and tasks.
+"""The document of `/api/v1/state`: leader, cells, blocked zones, workers and tasks, decisions.
 
-A process that leads, or runs dry, shows what its controllers know. Any other reads it off the nodes, and so does the
-command when no reconciler answers.
+Status page and `ebbtide status` show it. A process that leads, or runs dry, shows what its controllers know. Any other
+reads it off the nodes, and so does the command when no reconciler answers.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.kube.lease_record import Record
 from ebbtide.model import Cell, NodeFacts, format_time
+from reconciler.engine.events import Told
 from reconciler.rebalance.describe import Document, blocked_zones, cell_document, group_nodes, inferred
 from reconciler.rebalance.status import CellStatus
 from reconciler.scaler.describe import NO_WORKERS, WorkersNow
@@ -26,11 +27,17 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the controllers of this process say of each cell, of workers and of tasks."""
+    """What the controllers of this process say of each cell, of workers and of tasks, and what they did lately.
+
+    `decisions` are in the order of their time. `answering` is what this process is called in the election, "" for one
+    that does not stand.
+    """
 
     cells: Mapping[Cell, CellStatus]
     source: Source
     workers: WorkersNow = NO_WORKERS
+    decisions: Sequence[Told] = ()
+    answering: str = ""
 
 
 NOTHING_KNOWN = Known({}, Source.NODES)
@@ -51,7 +58,8 @@ def document(
     return {
         "at": format_time(now),
         "source": str(known.source),
-        "rebalance": {"run": rules.run},
+        "answeredBy": known.answering or None,
+        "rebalance": {"run": rules.run, "maxSignalSeconds": rules.max_rebalance_signal_time},
         "leader": leader_document(leader),
         "cells": [
             cell_document(cell, statuses[cell], facts[cell].nodes if cell in facts else (), rules, now)
@@ -60,6 +68,7 @@ def document(
         "outside": sorted(node.name for node in present if _is_left_out(node, rules)),
         "webhook": {"blockedZones": blocked_zones(present, rules)},
         "workers": known.workers.document(),
+        "decisions": [decision_document(told) for told in reversed(known.decisions)],
     }
 
 
@@ -77,6 +86,20 @@ def leader_document(leader: Record | None) -> Document:
         "since": _time(leader.acquired),
         "renewed": _time(leader.renewed),
         "leaseDurationSeconds": leader.duration,
+    }
+
+
+def decision_document(told: Told) -> Document:
+    """One entry of `decisions`: an event as it was told on its object."""
+    event = told.event
+    about = event.regarding
+    return {
+        "at": format_time(told.at),
+        "type": event.kind,
+        "reason": event.reason,
+        "action": event.action,
+        "note": event.note,
+        "regarding": {"kind": about.resource.kind, "namespace": about.namespace or None, "name": about.name},
     }
 
 

@@ -5,7 +5,7 @@ rather than piled up when the API server has other worries.
 """
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 from uuid import uuid4
@@ -25,6 +25,8 @@ CONTROLLER: Final = "ebbtide/reconciler"
 QUIET: Final = 600.0
 _MOST_WAITING: Final = 1000
 _MOST_REMEMBERED: Final = 5000
+# So many are shown on the status page.
+LATEST: Final = 50
 # Limits of events.k8s.io/v1: note 1 kB, reportingInstance 128 characters.
 _LONGEST_NOTE: Final = 1000
 _LONGEST_INSTANCE: Final = 128
@@ -51,8 +53,16 @@ class Event:
     note: str
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event and the epoch second at which it was told."""
+
+    at: float
+    event: Event
+
+
 class Recorder:
-    """Writes events in the background while `run` runs."""
+    """Writes events in the background while `run` runs, and keeps the latest."""
 
     def __init__(self, client: Client, clock: Clock, instance: str) -> None:
         self.name = "events"
@@ -61,6 +71,12 @@ class Recorder:
         self._instance = instance[:_LONGEST_INSTANCE]
         self._waiting: asyncio.Queue[Event] = asyncio.Queue(_MOST_WAITING)
         self._told: OrderedDict[Event, float] = OrderedDict()
+        self._latest: deque[Told] = deque(maxlen=LATEST)
+
+    @property
+    def latest(self) -> tuple[Told, ...]:
+        """What was told last, in this order, whether it could be written or not."""
+        return tuple(self._latest)
 
     def emit(self, event: Event) -> None:
         """Queues the event, unless it was told a short while ago or too many wait already."""
@@ -71,6 +87,7 @@ class Recorder:
             log.warning("event dropped, too many are waiting", reason=event.reason, object=event.regarding.name)
             return
         self._waiting.put_nowait(event)
+        self._latest.append(Told(self._clock.now(), event))
         self._told[event] = now
         self._told.move_to_end(event)
         while len(self._told) > _MOST_REMEMBERED:

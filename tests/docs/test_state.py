@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ebbtide.kube.lease_record import Record
+from ebbtide.kube.resources import PODS
+from reconciler.engine.events import Event, Regarding, Told
 from reconciler.rebalance.signal import Source
 from reconciler.state import NOTHING_KNOWN, document
 from reconciler.state import Source as StateSource
@@ -30,7 +32,8 @@ def keys(value: Any) -> Iterator[str]:
 
 def test_every_key_of_the_state_is_described() -> None:
     leader = Record("one", 15.0, NOW, NOW, 1, {})
-    known = replace(NOTHING_KNOWN, workers=WORKERS)
+    event = Event(Regarding(PODS, "p", "uid-p", "db"), "Normal", "ZoneBlocked", "Taint", "Why.")
+    known = replace(NOTHING_KNOWN, workers=WORKERS, decisions=(Told(NOW, event),))
     told = document([node("a1", signal=400, prevent=True)], leader, known, DEFAULTS, NOW)
     rows = "\n".join(line for line in STATUS.splitlines() if line.startswith("|"))
     described = {name for words in re.findall(r"`([^`]+)`", rows) for name in re.split(r"[.\[\]]+", words)}

@@ -15,10 +15,12 @@ from ebbtide.config import Settings
 from ebbtide.config.names import HostPort
 from ebbtide.config.scaler import WorkerScaler
 from ebbtide.kube.lease_record import Record
+from ebbtide.kube.resources import NODES, PODS
 from ebbtide.model import Cell, format_time
 from ebbtide.service.server import bind
 from ebbtide.sim import objects
 from ebbtide.sim.cluster import Cluster
+from reconciler.engine.events import Event, Regarding, Told
 from reconciler.main import run
 from reconciler.rebalance.status import CellStatus
 from reconciler.rebalance.verdict import State
@@ -114,8 +116,33 @@ def test_signalled_nodes_outside_every_zone_are_named() -> None:
     assert document(nodes, None, NOTHING_KNOWN, DEFAULTS, NOW)["outside"] == ["x1", "x2"]
 
 
+def test_decisions_are_told_newest_first_with_their_object() -> None:
+    first = Event(Regarding(NODES, "a1", "uid-a1"), "Normal", "ZoneBlocked", "Taint", "Zone a is blocked.")
+    second = Event(Regarding(PODS, "p", "uid-p", "db"), "Warning", "EvictionForbidden", "Evict", "Not permitted.")
+    known = replace(NOTHING_KNOWN, decisions=(Told(NOW - 60, first), Told(NOW, second)))
+    found = document([], LEADER, known, DEFAULTS, NOW)["decisions"]
+    assert found == [
+        {
+            "at": format_time(NOW),
+            "type": "Warning",
+            "reason": "EvictionForbidden",
+            "action": "Evict",
+            "note": "Not permitted.",
+            "regarding": {"kind": "Pod", "namespace": "db", "name": "p"},
+        },
+        {
+            "at": format_time(NOW - 60),
+            "type": "Normal",
+            "reason": "ZoneBlocked",
+            "action": "Taint",
+            "note": "Zone a is blocked.",
+            "regarding": {"kind": "Node", "namespace": None, "name": "a1"},
+        },
+    ]
+
+
 def test_a_switched_off_zone_rebalance_is_said() -> None:
-    assert document([], None, NOTHING_KNOWN, rules(run=False), NOW)["rebalance"] == {"run": False}
+    assert document([], None, NOTHING_KNOWN, rules(run=False), NOW)["rebalance"]["run"] is False
 
 
 def test_nodes_outside_every_zone_and_dying_ones_do_no_harm() -> None:
@@ -171,8 +198,9 @@ async def cluster() -> AsyncIterator[Cluster]:
 async def test_the_leader_says_what_its_controllers_know(cluster: Cluster) -> None:
     async with served(cluster) as url:
         found = await until(url, source="leader", webhook={"blockedZones": {"g": ["a"]}})
-        assert found["leader"]["identity"]
+        assert found["leader"]["identity"] == found["answeredBy"] is not None
         assert states(found)["g/b"] == "open"
+        assert "ZoneBlocked" in {decision["reason"] for decision in found["decisions"]}
 
 
 async def test_a_follower_reads_the_nodes_and_names_the_leader(cluster: Cluster) -> None:
@@ -182,7 +210,8 @@ async def test_a_follower_reads_the_nodes_and_names_the_leader(cluster: Cluster)
             found = await until(following, source="nodes", webhook={"blockedZones": {"g": ["a"]}})
             while found["leader"]["identity"] is None:
                 found = await until(following, source="nodes")
-            assert found["leader"]["identity"] == leader
+            assert found["leader"]["identity"] == leader != found["answeredBy"]
+            assert found["decisions"] == []
             assert states(found) == {"g/a": "blocked", "g/b": "open"}
 
 

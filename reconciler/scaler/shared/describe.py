@@ -16,6 +16,10 @@ def describe(pool: Pool, rules: Rules, conditions: tuple[Condition, ...]) -> dic
         "usable": len(pool.usable),
         "waiting": len(pool.waiting),
         "paused": pool.paused,
+        "minReplicas": rules.least,
+        "maxReplicas": rules.most,
+        "scaleUpTasksPerPod": rules.per_pod,
+        "maxTasksPerPod": rules.soft_cap,
         "pods": [_pod(pod) for pod in pool.pods],
         "conditions": [{"reason": str(condition.reason), "note": condition.note} for condition in conditions],
     }

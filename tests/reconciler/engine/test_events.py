@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 
 from ebbtide.kube.client import Client
@@ -13,7 +14,7 @@ from ebbtide.kube.resources import EVENTS, NODES, PODS
 from ebbtide.sim.cluster import Cluster
 from ebbtide.sim.faults import Answer, When
 from ebbtide.sim.time import simulate
-from reconciler.engine.events import QUIET, Event, Recorder, Regarding
+from reconciler.engine.events import LATEST, QUIET, Event, Recorder, Regarding
 
 BLOCKED = Event(Regarding(NODES, "a1", "uid-a1"), "Normal", "ZoneBlocked", "Taint", "Zone a is blocked.")
 FORBIDDEN = Event(Regarding(PODS, "p", "uid-p", "db"), "Warning", "EvictionForbidden", "Evict", "Not permitted.")
@@ -125,5 +126,20 @@ def test_what_was_dropped_while_too_many_waited_may_be_told_later() -> None:
             await asyncio.sleep(60)
             scene.recorder.emit(replace(BLOCKED, note="1000"))
         assert {event["note"] for event in await scene.written()} == {f"{number}" for number in range(1001)}
+
+    play(story)
+
+
+def test_the_latest_are_kept_with_their_times_and_older_ones_are_not() -> None:
+    async def story(scene: Scene) -> None:
+        began = scene.cluster.clock.now()
+        async with scene.writing():
+            for number in range(LATEST + 1):
+                scene.recorder.emit(replace(BLOCKED, note=f"{number}"))
+                scene.recorder.emit(replace(BLOCKED, note=f"{number}"))
+                await asyncio.sleep(1)
+        latest = scene.recorder.latest
+        assert [told.event.note for told in latest] == [f"{number}" for number in range(1, LATEST + 1)]
+        assert latest[0].at == pytest.approx(began + 1, abs=0.5)
 
     play(story)

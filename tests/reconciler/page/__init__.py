@@ -1,0 +1,1 @@
+"""Tests that documentation says what the program does."""
