@@ -22,11 +22,10 @@ from ebbtide.sim import objects
 from ebbtide.sim.actors.ensemble import living
 from ebbtide.sim.actors.kubelet import Timings
 from ebbtide.sim.cluster import Cluster
-from ebbtide.sim.kinds import PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES, STATEFUL_SETS
-from ebbtide.sim.storage import Storage
-from ebbtide.sim.stored import Event, Object, Stored
+from ebbtide.sim.kinds import PERSISTENT_VOLUME_CLAIMS, SERVICES, STATEFUL_SETS
+from ebbtide.sim.loaders.floor import PORT, Floor
+from ebbtide.sim.stored import Object
 from ebbtide.sim.time import simulate
-from ebbtide.sim.wire import Network
 from tests.doubles.client import Client
 from tests.doubles.worker import CLUSTER, Worker
 from tests.reconciler.scaler.templates import first_container, template
@@ -34,77 +33,14 @@ from tests.simulation.stage import Stage
 
 NAMESPACE: Final = "tidb-serverless"
 TEMPLATE: Final = "tikv-api"
-PORT: Final = 19500
 TIMINGS: Final = Timings(joining=20.0, starting=2.0, warming=3.0, stopping=2.0)
 _SMALL: Final = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": None}
-
-
-class Floor:
-    """Wherever a pod of ours runs a worker answers at its address; names lead to pods as the cluster's DNS has them.
-
-    `new` makes a worker for a pod of that name: for moods that it is to have from the start.
-    """
-
-    def __init__(self, storage: Storage, new: Callable[[str], Worker] | None = None) -> None:
-        self._storage = storage
-        self._new = new or (lambda _name: Worker())
-        self.network = Network(self._resolve)
-        self.workers: dict[str, Worker] = {}
-        self._lives: dict[str, tuple[str, str, str]] = {}
-        self._everybody: list[Worker] = []
-        self._subscription = storage.subscribe(self._changed, PODS).open()
-
-    async def close(self) -> None:
-        self._subscription.close()
-        for worker in self._everybody:
-            await worker.close()
-
-    def _changed(self, event: Event) -> None:
-        name, live = event.stored.name, self._storage.peek(PODS, event.stored.name, NAMESPACE)
-        life = None if live is None else _life(live)
-        if life == self._lives.get(name):
-            return
-        old = self._lives.pop(name, None)
-        if old is not None:
-            self.network.leave(old[1], PORT)
-            del self.workers[name]
-        if life is not None:
-            self._begin(name, life)
-
-    def _begin(self, name: str, life: tuple[str, str, str]) -> None:
-        self._lives[name] = life
-        worker = self.workers[name] = self._new(name)
-        self._everybody.append(worker)
-        self.network.listen(life[1], PORT, worker.accept)
-
-    def _resolve(self, host: str) -> str:
-        labels = host.removesuffix(".svc.cluster.local").split(".")
-        if labels[-1] != NAMESPACE:
-            return host
-        pods = [pod for pod in self._storage.scan(PODS, NAMESPACE) if _within(pod.body, labels[:-1])]
-        return str((pods[0].body.get("status") or {}).get("podIP") or "") if pods else ""
-
-
-def _within(pod: Object, labels: list[str]) -> bool:
-    """Whether the pod answers to `<service>` or `<pod>.<service>`."""
-    spec = pod["spec"]
-    return bool(spec.get("subdomain") == labels[-1] and labels[:-1] in ([], [spec.get("hostname")]))
-
-
-def _life(pod: Stored) -> tuple[str, str, str] | None:
-    """UID, address and beginning of the container that runs there now."""
-    status = pod.body.get("status") or {}
-    for container in status.get("containerStatuses") or ():
-        running = container.get("state", {}).get("running")
-        if running and status.get("podIP"):
-            return pod.uid, status["podIP"], running["startedAt"]
-    return None
 
 
 class Site:
     """The stage, its floor, and what is left on the cluster. `front` is where clients begin."""
 
-    def __init__(self, stage: Stage, floor: Floor, front: str) -> None:
+    def __init__(self, stage: Stage, floor: Floor[Worker], front: str) -> None:
         self.stage = stage
         self.floor = floor
         self.front = front
@@ -168,7 +104,7 @@ def play_import(
 
     async def main() -> None:
         async with Cluster(seed=seed) as cluster:
-            floor = Floor(cluster.storage, new)
+            floor = Floor(cluster.storage, NAMESPACE, new or (lambda _name: Worker()))
             try:
                 stage = Stage(cluster, settings(**scaler), None, floor.network)
                 async with living(cluster.storage, timings=TIMINGS, seed=seed), stage:

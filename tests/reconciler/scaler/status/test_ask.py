@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from reconciler.scaler.status.book import StatusUnknown
+from reconciler.scaler.task import TaskId
 from tests.doubles.worker import Worker
 from tests.reconciler.scaler.room import Room, in_room
 
@@ -125,7 +126,7 @@ async def test_cancelling(room: Room) -> None:
     worker = room.local(0, running=1)
     async with room.lit():
         await room.until(lambda: room.ground.stores.pod(POD))
-        [known] = worker.tasks
+        [known] = (TaskId(*numbers) for numbers in worker.tasks)
         assert await room.ground.workers.cancel(room.pod(POD), 7, known)
         assert worker.tasks[known].canceled
         assert not await room.ground.workers.cancel(room.pod(POD), 7, known._replace(engine=5))
