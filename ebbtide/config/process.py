@@ -29,4 +29,4 @@ class Observability(Section, frozen=True):
     """Metrics, probes, status."""
 
     listen: Listen = HostPort(ANY_HOST, 8080)
-    """Where the reconciler serves `/metrics`, `/healthz`, `/readyz`, `/api/v1/state` and, at `/`, the status page; no TLS."""
+    """Where the reconciler serves the status page `/`, `/metrics`, `/healthz`, `/readyz`, `/api/v1/state`. No TLS."""
