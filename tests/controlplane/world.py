@@ -20,6 +20,7 @@ from tests.controlplane.servers import ControlPlane
 
 T = TypeVar("T")
 Object = dict[str, Any]
+Rules = Sequence[Mapping[str, Sequence[str]]]
 
 # Enough for every controller to do its part on a busy machine; a test that needs longer says so.
 PATIENCE = 30.0
@@ -68,23 +69,29 @@ class World:
         """Access with that token, admin's without one."""
         return from_url(self.plane.server, token=token or self.plane.admin_token, ca_file=self.plane.ca_file)
 
-    async def account(self, name: str, rules: Sequence[Mapping[str, Sequence[str]]]) -> str:
-        """A service account in the world's namespace with these RBAC rules, cluster-wide, and a token of it."""
+    async def account(self, name: str, rules: Rules, *, inside: Rules = ()) -> str:
+        """A service account in the world's namespace and a token of it. It has the RBAC rules `rules` everywhere, and
+        `inside` in the world's namespace."""
         accounts = f"/api/v1/namespaces/{self.namespace}/serviceaccounts"
         await self._call("POST", accounts, {"metadata": {"name": name}})
-        role = f"{self.name}-{name}"
-        rbac = "/apis/rbac.authorization.k8s.io/v1"
-        await self._call("POST", f"{rbac}/clusterroles", {"metadata": {"name": role}, "rules": list(rules)})
-        self._cluster_scoped.append(f"{rbac}/clusterroles/{role}")
-        binding = {
-            "metadata": {"name": role},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": self.namespace}],
-        }
-        await self._call("POST", f"{rbac}/clusterrolebindings", binding)
-        self._cluster_scoped.append(f"{rbac}/clusterrolebindings/{role}")
+        self._cluster_scoped += await self._grant(name, rules, "")
+        if inside:
+            await self._grant(name, inside, f"/namespaces/{self.namespace}")
         answer = await self._call("POST", f"{accounts}/{name}/token", {"spec": {"expirationSeconds": 3600}})
         return str(answer["status"]["token"])
+
+    async def _grant(self, account: str, rules: Rules, where: str) -> list[str]:
+        """Role and binding, those of the whole cluster where `where` is ""; returns their paths."""
+        role, kind, group = f"{self.name}-{account}", "Role" if where else "ClusterRole", "rbac.authorization.k8s.io"
+        collection = f"/apis/{group}/v1{where}/{kind.lower()}"
+        await self._call("POST", f"{collection}s", {"metadata": {"name": role}, "rules": list(rules)})
+        binding = {
+            "metadata": {"name": role},
+            "roleRef": {"apiGroup": group, "kind": kind, "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": self.namespace}],
+        }
+        await self._call("POST", f"{collection}bindings", binding)
+        return [f"{collection}s/{role}", f"{collection}bindings/{role}"]
 
     # --- nodes --------------------------------------------------------------------------------------------------
 

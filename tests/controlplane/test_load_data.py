@@ -1,0 +1,186 @@
+"""Imports on a real control plane: every task comes to its end, wherever it runs and whatever happens to the scaler."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import pytest
+
+from ebbtide import vocabulary
+from ebbtide.kube.resources import PDBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, STATEFUL_SETS
+from reconciler.scaler.dedicated.names import set_name
+from reconciler.scaler.task import TaskId
+from tests.controlplane.load_data import POOL, Site, site
+from tests.controlplane.program import scrape
+from tests.controlplane.proxy import FaultProxy
+from tests.controlplane.world import World
+from tests.doubles.client import Client, ImportFailedError
+
+T = TypeVar("T")
+
+pytestmark = pytest.mark.controlplane
+
+MIB, GIB = 1 << 20, 1 << 30
+# The most data of a task on the pool here: below it there is a size for the smallest worker of a task's own.
+SMALL = 512 * MIB
+
+
+@pytest.fixture
+async def workers(cluster: World, proxy: FaultProxy) -> AsyncIterator[Site]:
+    async with site(cluster, proxy) as made:
+        yield made
+
+
+# --- an import -----------------------------------------------------------------------------------------------------
+
+
+class Worker(NamedTuple):
+    """What a worker of a task's own is to be like: cores and GiB (request, limit), volumes, GiB of each."""
+
+    cpu: tuple[str, str]
+    memory: tuple[str, str]
+    volumes: int
+    storage: int
+    group: str = ""
+
+
+_ONE = Worker(("1", "1"), ("4Gi", "4Gi"), 1, 20)
+# Bytes → worker: on both sides of each boundary.
+DEDICATED = {
+    SMALL + 1: _ONE,
+    GIB - 1: _ONE,
+    GIB: Worker(("2", "2"), ("8Gi", "8Gi"), 1, 20),
+    7 * GIB: Worker(("2", "2"), ("8Gi", "8Gi"), 1, 21),
+    10 * GIB - 1: Worker(("2", "2"), ("8Gi", "8Gi"), 1, 27),
+    10 * GIB: Worker(("3500m", "3500m"), ("14Gi", "14Gi"), 1, 30),
+    50 * GIB - 1: Worker(("3500m", "3500m"), ("14Gi", "14Gi"), 1, 147),
+    50 * GIB: Worker(("7", "7"), ("28Gi", "28Gi"), 1, 150),
+    100 * GIB - 1: Worker(("7", "7"), ("28Gi", "28Gi"), 1, 297),
+    100 * GIB: Worker(("14", "14"), ("56Gi", "56Gi"), 4, 75),
+    500 * GIB - 1: Worker(("14", "14"), ("56Gi", "56Gi"), 4, 375),
+    500 * GIB: Worker(("25", "48"), ("100Gi", "192Gi"), 16, 94, "dedicated"),
+    1024 * GIB: Worker(("25", "48"), ("100Gi", "192Gi"), 16, 192, "dedicated"),
+}
+SHARED = (0, 1, MIB, 64 * MIB, SMALL - 1, SMALL)
+TOO_LARGE = 1024 * GIB + 1
+IMPORT = "1-1701753296955293956"
+
+
+async def test_an_import_of_twenty_tables_runs_to_its_end_and_leaves_nothing(tmp_path: Path, workers: Site) -> None:
+    """Sizes around every boundary get the workers of the tables; all clients are restarted in the middle of it."""
+    await workers.cluster.add_nodes("a", 2)
+    await workers.cluster.add_nodes("a", 1, group="dedicated")
+    text = workers.text(spawn_data_size=SMALL, worker_max_cores=64)
+    async with workers.scaling(tmp_path, text) as url:
+        large = [workers.client(f"{IMPORT}-{n}-0", size) for n, size in enumerate(DEDICATED)]
+        small = [workers.client(f"{IMPORT}-{n}--1", size) for n, size in enumerate(SHARED)]
+        with pytest.raises(ImportFailedError, match=f"data size {TOO_LARGE} exceeds max data size {1024 * GIB}"):
+            await workers.client(f"{IMPORT}-99-0", TOO_LARGE).init()
+        await together(Client.init, large + small)
+        await made_as_designed(workers, large)
+        await pool_is_as_designed(workers)
+
+        await together(halfway, large + small)
+        await together(Client.restart, large + small)
+        assert all(client.seen[-1].text == "task exists" for client in large + small)
+        ends = await together(lambda client: client.load([b"more"]), large + small)
+        assert all(end["finished"] for end in ends)
+        await workers.nothing_left()
+        await no_trace(workers, url)
+    assert workers.refused() == []
+
+
+async def together(do: Callable[[Client], Awaitable[T]], clients: Iterable[Client]) -> list[T]:
+    return await asyncio.wait_for(asyncio.gather(*map(do, clients)), 90)
+
+
+async def halfway(client: Client) -> None:
+    await client.write(1, 1, b"rows")
+    await client.flush(1)
+
+
+async def made_as_designed(workers: Site, clients: Iterable[Client]) -> None:
+    """Sets, Services and claims of the tasks are those of the tables, and nobody else's."""
+    sets, services, claims = [await workers.named(kind) for kind in (STATEFUL_SETS, SERVICES, PERSISTENT_VOLUME_CLAIMS)]
+    for client in clients:
+        name, wanted = set_name("load-data-worker", TaskId.parse(client.task)), DEDICATED[client.size]
+        made, service = sets.pop(name), services.pop(name)
+        assert annotations(made) == (client.task, str(client.size), "7")
+        assert made["spec"]["persistentVolumeClaimRetentionPolicy"] == {"whenDeleted": "Delete", "whenScaled": "Delete"}
+        assert (made["spec"]["replicas"], made["spec"]["updateStrategy"]) == (1, {"type": "OnDelete"})
+        assert (made["spec"]["serviceName"], service["spec"]["clusterIP"]) == (name, "None")
+        pod_is_as_designed(made["spec"]["template"], wanted, f"/data/{client.task}", workers.cluster.group)
+        own = {claim: claims.pop(claim) for claim in [*claims] if claim.endswith(f"-{name}-0")}
+        sizes = {f"worker{number}-{name}-0": f"{wanted.storage}Gi" for number in range(wanted.volumes)}
+        assert {claim: storage(raw) for claim, raw in own.items()} == {f"data-{name}-0": "1Gi", **sizes}
+        assert {owner for raw in (service, *own.values()) for owner in owners(raw)} == {made["metadata"]["uid"]}
+    assert ({*sets}, {*services}) == ({POOL}, {POOL})
+    assert all(f"-{POOL}-" in claim for claim in claims)
+
+
+def pod_is_as_designed(template: dict[str, Any], wanted: Worker, directory: str, group: str) -> None:
+    [container] = template["spec"]["containers"]
+    for which, cpu, memory in zip(("requests", "limits"), wanted.cpu, wanted.memory, strict=True):
+        assert container["resources"][which] == {"cpu": cpu, "memory": memory}
+    environ = {each["name"]: each["value"] for each in container["env"]}
+    ours = {vocabulary.WORKER_ENV: "true", vocabulary.WORKER_NUM_ENV: str(wanted.volumes)}
+    assert environ == {"A": "b", **ours}
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    below = {f"worker{number}": f"{directory}/worker-{number}" for number in range(wanted.volumes)}
+    assert mounts == {"data": "/data", **below}
+    assert "livenessProbe" not in container
+    group = wanted.group or group
+    assert template["spec"]["nodeSelector"] == {vocabulary.NODE_GROUP_LABEL: group}
+    labels = template["metadata"]["labels"]
+    assert labels[vocabulary.POOL_LABEL] == vocabulary.POOL_DEDICATED
+    assert labels[vocabulary.NODE_GROUP_PIN_LABEL] == group
+    assert [each["value"] for each in template["spec"]["tolerations"]] == [group]
+
+
+async def pool_is_as_designed(workers: Site) -> None:
+    """One pod takes all of its tasks, in the built-in size; the set keeps no volume of an ordinal that has gone."""
+    made, service = (await workers.named(STATEFUL_SETS))[POOL], (await workers.named(SERVICES))[POOL]
+    spec, pod = made["spec"], made["spec"]["template"]
+    assert spec["replicas"] == 1
+    assert (spec["podManagementPolicy"], spec["updateStrategy"]) == ("Parallel", {"type": "OnDelete"})
+    assert spec["persistentVolumeClaimRetentionPolicy"]["whenScaled"] == "Delete"
+    assert service["spec"]["clusterIP"] == "None"
+    assert pod["metadata"]["annotations"][vocabulary.SAFE_TO_EVICT_ANNOTATION] == "false"
+    assert pod["metadata"]["labels"][vocabulary.POOL_LABEL] == vocabulary.POOL_SHARED
+    four = {"cpu": "4", "memory": "15Gi"}
+    assert pod["spec"]["containers"][0]["resources"] == {"requests": four, "limits": four}
+    assert {claim["metadata"]["name"]: storage(claim) for claim in spec["volumeClaimTemplates"]} == {
+        "data": "1Gi",
+        "worker0": "64Gi",
+    }
+    budget = await workers.cluster.client.get(PDBS, vocabulary.BUSY_BUDGET, namespace=workers.cluster.namespace)
+    assert budget["spec"] == {"maxUnavailable": 0, "selector": {"matchLabels": {vocabulary.BUSY_LABEL: "true"}}}
+
+
+async def no_trace(workers: Site, url: str) -> None:
+    """No metric tells of a task, or of a worker that is no more."""
+
+    async def so() -> bool:
+        samples = (await scrape(url)).samples
+        assert not [series for series in samples if IMPORT in series or POOL in series]
+        return not any(
+            value
+            for series, value in samples.items()
+            if series.startswith(("worker_scaler_tasks{", "worker_scaler_workers{"))
+        )
+
+    await workers.cluster.wait_until(so, "all tasks and workers are forgotten")
+
+
+def annotations(made: dict[str, Any]) -> tuple[str, ...]:
+    words = (vocabulary.TASK_ID_ANNOTATION, vocabulary.DATA_SIZE_ANNOTATION, vocabulary.CLUSTER_ID_ANNOTATION)
+    return tuple(made["metadata"]["annotations"][word] for word in words)
+
+
+def storage(claim: dict[str, Any]) -> str:
+    return str(claim["spec"]["resources"]["requests"]["storage"])
+
+
+def owners(raw: dict[str, Any]) -> list[str]:
+    return [owner["uid"] for owner in raw["metadata"].get("ownerReferences") or ()]
