@@ -8,6 +8,7 @@ const SHAPES = {
   partial: [["circle", { cx: 8, cy: 8, r: 6, class: "line" }], ["path", { d: "M8 2a6 6 0 0 1 0 12z", class: "solid" }]],
   ineffective: [["path", { d: "M8 1.5 15 14H1z", class: "solid" }], ["path", { d: "M8 6v4M8 11.5v1", class: "cut" }]],
   "stale-template": [["path", { d: "M8 1.5 15 14H1z", class: "line" }], ["path", { d: "M6 8l4 4m0-4-4 4", class: "line" }]],
+  closed: [["rect", { x: 3, y: 7, width: 10, height: 7, rx: 1.5, class: "solid" }], ["path", { d: "M5.5 7V5a2.5 2.5 0 0 1 5 0v2", class: "line" }]],
 };
 const OTHER = [["circle", { cx: 8, cy: 8, r: 4, class: "solid" }]];
 
@@ -32,11 +33,12 @@ function marks(node) {
   return node.ready ? found : [...found, "not ready"];
 }
 
-// A node as a small square: filled when tainted, a dot for a signal, a bar when cordoned, dashed when not ready.
+// A node as a small square: filled when tainted, a dot for a signal, a bar when cordoned, crossed out when it is being
+// deleted, dashed when not ready, round when it is ignored.
 function square(node) {
-  const box = ["box", node.prevent && "prevent", !node.ready && "dashed", node.ignored && "ignored"];
+  const box = ["box", node.prevent && "prevent", !node.ready && "dashed"];
   return h("svg:svg", { key: node.name, class: "square", viewBox: "0 0 16 16", "aria-hidden": "true", focusable: "false" },
-    h("svg:rect", { x: 1.5, y: 1.5, width: 13, height: 13, rx: 2.5, class: box.filter(Boolean).join(" ") }),
+    h("svg:rect", { x: 1.5, y: 1.5, width: 13, height: 13, rx: node.ignored ? 6.5 : 2.5, class: box.filter(Boolean).join(" ") }),
     node.signal && h("svg:circle", { cx: 8, cy: 8, r: 3.2, class: "signal" }),
     node.cordoned && h("svg:path", { d: "M2.5 13.5l11-11", class: "bar" }),
     node.deleting && h("svg:path", { d: "M4 4l8 8m0-8-8 8", class: "bar" }));

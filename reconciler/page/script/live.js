@@ -30,10 +30,10 @@ async function look() {
     const state = await ask();
     const work = performance.now() - begun;
     pause = Math.max(EVERY_MS, REST_FOR_WORK * work);
+    draw(state);
     announce(last?.state, state);
     last = { state, received: performance.now(), expected: performance.now() + pause + work };
     trouble = "";
-    draw();
   } catch (error) {
     trouble = error.message;
   }
@@ -41,8 +41,7 @@ async function look() {
   setTimeout(look, pause);
 }
 
-function draw() {
-  const { state } = last;
+function draw(state) {
   fill(at("leader"), leader(state));
   fill(at("notes"), notes(state));
   fill(at("overview"), overview(state));
@@ -124,7 +123,7 @@ document.addEventListener("toggle", ({ target }) => {
   if (!key) return;
   if (target.open) opened.add(key);
   else opened.delete(key);
-  if (last) draw();
+  if (last) draw(last.state);
 }, true);
 setInterval(connection, 1000);
 look();

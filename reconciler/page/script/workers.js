@@ -3,6 +3,7 @@
 
 const MOST_WORKERS = 100;
 const MOST_DOTS = 500;
+const POOLS = ["shared", "dedicated", "local"];
 const PHASES = ["running", "waiting", "ended"];
 
 function workers(state, opened) {
@@ -26,7 +27,7 @@ function shared(pool) {
     pool.paused && h("p", { class: "note wait" }, "Paused by annotation: nothing is scaled."),
     pool.conditions.map((each) => h("p", { key: each.reason, class: "note wait" }, h("b", null, each.reason), ` ${each.note}`)),
     pool.pods.length > 0 && h("ul", { class: "pods" }, pool.pods.map((pod) => load(pod, pool, most))),
-    pool.pods.length > 0 && legend(pool));
+    pool.pods.length > 0 && loadLegend(pool));
 }
 
 function load(pod, pool, most) {
@@ -46,7 +47,7 @@ function load(pod, pool, most) {
         h("svg:rect", { x: Math.min(99.2, (100 * tasks) / most), width: 0.8, height: 10, class: "tick" }))));
 }
 
-function legend(pool) {
+function loadLegend(pool) {
   const entry = (name, words) => h("li", null, h("span", { class: `swatch ${name}`, "aria-hidden": "true" }), words);
   return h("ul", { class: "legend" }, entry("running", "running"), entry("reserved", "promised"), entry("ended", "ended"),
     entry("tick", `lines at ${pool.scaleUpTasksPerPod} tasks, where the pool grows, and ${pool.maxTasksPerPod}, the most for one pod`));
@@ -77,11 +78,23 @@ function tasks(listed, opened) {
   const ordered = PHASES.flatMap(of);
   return h("article", { class: "card", "aria-labelledby": "tasks-title" },
     h("h3", { id: "tasks-title" }, "Tasks"),
-    h("div", { class: "squares", "aria-hidden": "true" }, ordered.slice(0, MOST_DOTS).map(dot)),
+    h("ul", { class: "groups", "aria-hidden": "true" }, POOLS.map((pool) => row(pool, ordered.filter((task) => task.pool === pool)))),
     listed.length ? h("details", { "data-key": "tasks" }, h("summary", null, `${count(listed.length, "task")}: ${told}`),
       opened.has("tasks") && h("ul", { class: "nodes" }, ordered.slice(0, MOST_DOTS).map(task),
         ordered.length > MOST_DOTS && h("li", null, `… and ${ordered.length - MOST_DOTS} more`)))
-      : h("p", { class: "empty" }, "None."));
+      : h("p", { class: "empty" }, "None."),
+    listed.length > 0 && taskLegend());
+}
+
+function row(pool, listed) {
+  return listed.length > 0 && h("li", { key: pool, class: "group" }, h("span", null, pool),
+    h("div", { class: "squares" }, listed.slice(0, MOST_DOTS).map(dot), listed.length > MOST_DOTS && h("span", null, `+${listed.length - MOST_DOTS}`)));
+}
+
+function taskLegend() {
+  return h("ul", { class: "legend", "aria-label": "Dots of tasks" },
+    PHASES.map((state) => h("li", { key: state }, dot({ task: state, state }), state)),
+    h("li", { key: "error" }, dot({ task: "error", state: "ended", reported: { error: true } }), "with an error"));
 }
 
 function dot(each) {

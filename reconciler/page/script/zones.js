@@ -13,11 +13,12 @@ function isNews(cell) {
 }
 
 function isExcluded(state, cell) {
-  return (state.webhook.blockedZones[cell.group] ?? []).includes(cell.zone);
+  const closed = state.webhook.blockedZones;
+  // A group may be called "constructor".
+  return Object.hasOwn(closed, cell.group) && closed[cell.group].includes(cell.zone);
 }
 
-// A table of zones by group. Where every group has zones of its own it would be empty but for its diagonal, so each
-// group has a row of its own zones instead.
+// A row of zones for each group: groups need not have the same ones.
 function overview(state) {
   if (!state.cells.length) return h("p", { class: "empty" }, "No node belongs to a zone of a node group.");
   const groups = Map.groupBy(state.cells, (cell) => cell.group);
@@ -31,13 +32,22 @@ function tile(state, cell) {
   return h("li", { key: cell.zone },
     h("a", { class: `tile ${tone(cell.state)}`, href: `#${anchor(cell)}` },
       icon(cell.state), h("span", null, h("bdi", null, cell.zone), " ", h("b", null, cell.state)),
-      isExcluded(state, cell) && h("span", { class: "hidden" }, ", closed to new guarded pods")));
+      isExcluded(state, cell) && [icon("closed"), h("span", { class: "hidden" }, ", closed to new guarded pods")]));
 }
 
 function zones(state, opened) {
   const rank = (cell) => (isNews(cell) ? ORDER.indexOf(cell.state) : ORDER.length);
   const sorted = [...state.cells].sort((one, other) => rank(one) - rank(other));
-  return h("div", { class: "cards" }, sorted.map((cell) => zone(state, cell, opened)));
+  return [h("div", { class: "cards" }, sorted.map((cell) => zone(state, cell, opened))), sorted.length > 0 && markLegend()];
+}
+
+// What the squares say, by squares that have one mark each.
+function markLegend() {
+  const plain = { signal: false, prevent: false, cordoned: false, deleting: false, ignored: false, ready: true };
+  const entry = (words, mark) => h("li", { key: words }, square({ ...plain, ...mark, name: words }), words);
+  return h("ul", { class: "legend", "aria-label": "Marks of nodes" }, entry("a node", {}),
+    MARKS.map(([name, words]) => entry(words, { [name]: true })), entry("not ready", { ready: false }),
+    h("li", null, icon("closed"), "closed to new guarded pods"));
 }
 
 function zone(state, cell, opened) {
@@ -48,7 +58,7 @@ function zone(state, cell, opened) {
     h("p", { class: "state" }, badge(cell.state), h("span", { class: "since" }, since)),
     h("p", null, sentence(cell.reason)),
     cell.advice && h("p", { class: "advice" }, cell.advice),
-    isExcluded(state, cell) && h("p", { class: "closed" }, "Closed to new guarded pods."),
+    isExcluded(state, cell) && h("p", { class: "closed" }, icon("closed"), "Closed to new guarded pods."),
     signals(state, cell),
     nodes(cell, id, opened));
 }
@@ -94,6 +104,6 @@ function webhook(state) {
     h("p", null, "The webhook keeps new guarded pods out of:"),
     h("ul", { class: "groups" }, groups.map(([group, closed]) => h("li", { key: group, class: "group" },
       h("bdi", { class: "name" }, group),
-      h("ul", { class: "tiles" }, closed.map((zone) => h("li", { key: zone, class: "tile held" }, icon("blocked"), h("bdi", null, zone))))))),
+      h("ul", { class: "tiles" }, closed.map((zone) => h("li", { key: zone, class: "tile held" }, icon("closed"), h("bdi", null, zone))))))),
   ];
 }
