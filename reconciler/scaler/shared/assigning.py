@@ -4,12 +4,12 @@ Whoever arrives while promises are being stored waits for the next look, so that
 more tasks come.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ebbtide.kube.errors import Conflict, KubeError
 from reconciler.engine.verdict import words
 from reconciler.scaler.pool import Unavailable
-from reconciler.scaler.shared.decide import Given, allot
+from reconciler.scaler.shared.decide import Given, allot, size
 from reconciler.scaler.shared.facts import Pool
 from reconciler.scaler.shared.ledger import LedgerFullError
 from reconciler.scaler.shared.marks import Marks
@@ -29,8 +29,11 @@ class Assigning:
         self._marks = marks
         self._report = report
 
-    async def look(self) -> None:
-        """Raises KubeError when a write failed; whoever it was for is told."""
+    async def look(self, grow: Callable[[], None]) -> None:
+        """Calls `grow` when the pool is too small for all of them, before it goes on.
+
+        Raises KubeError when a write failed; whoever it was for is told.
+        """
         standing = self._standing
         try:
             await standing.agree()
@@ -39,6 +42,8 @@ class Assigning:
             raise
         self._settle_pinned()
         pool = standing.pool()
+        if size(pool, standing.rules).target > pool.replicas:
+            grow()
         given: list[Waiter] = []
         for waiter, answer in standing.waiting.take(allot(pool, standing.rules).answers):
             if isinstance(answer, Given):

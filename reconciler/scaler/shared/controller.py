@@ -61,6 +61,7 @@ class Shared:
         self._looks = looks
         self._report = report
         self._changed = asyncio.Event()
+        self._arrived = False
         self.controller: Controller[Look] = Controller(self.name, self.reconcile, workers=2, everything=lambda: Look)
         ground.stores.pods.subscribe(self._pod_changed)
         ground.stores.sets.subscribe(self._set_changed)
@@ -160,9 +161,8 @@ class Shared:
         if not self._standing.rules.enabled:
             raise Unavailable("the shared pool is switched off", code="SwitchedOff")
         waiter = self._standing.waiting.add(arrival)
+        self._arrived = True
         self.controller.queue.add(Look.ASSIGN)
-        # At once, and not when promises are stored: whoever finds no room should not wait for that.
-        self.controller.queue.add(Look.SCALE)
         await self._wait(waiter)
 
     async def _wait(self, waiter: Waiter) -> None:
@@ -192,11 +192,16 @@ class Shared:
         if self._standing.snapshot.unknown:
             return Again(_UNTIL_KNOWN)
         if look is Look.ASSIGN:
-            await self._looks.assign()
+            # Only who has just come leads to a look at the size: those who wait already have had theirs.
+            arrived, self._arrived = self._arrived, False
+            await self._looks.assign(self._grow if arrived else _nothing)
             return None
         after = await self._looks.scale(self._frame.refresh)
         self._wake()
         return Again(_UNTIL_KNOWN if self.discovered else after)
+
+    def _grow(self) -> None:
+        self.controller.queue.add(Look.SCALE)
 
     # --- events --------------------------------------------------------------------------------------------------
 
@@ -264,6 +269,10 @@ class Shared:
         seen = self._standing.memory.seat(pin.ordinal).listed.get(pin.task)
         phase = Phase.WAITING if seen is None else Phase.RUNNING if seen.running else Phase.ENDED
         return TaskRecord(pin.task, pin.cluster, self.target, f"{self._pool}-{pin.ordinal}", phase, pin.size, seen)
+
+
+def _nothing() -> None:
+    """In place of a look at the size."""
 
 
 def _not_leading() -> Unavailable:

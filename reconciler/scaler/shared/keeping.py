@@ -32,6 +32,8 @@ class Wish:
 
 # The watch brings a set that was made within this many seconds; until then it is not made once more.
 SEEN_WITHIN: Final = 5.0
+# The Service is not watched; this often (seconds) it is seen to be there.
+SERVICE_EVERY: Final = 5.0
 
 
 class Keeping:
@@ -46,6 +48,7 @@ class Keeping:
         self._read: tuple[str, int] | None = None
         self._design: Design | None = None
         self._coming_until = float("-inf")
+        self._service_seen = float("-inf")
         self.template_problem = ""
 
     @property
@@ -100,10 +103,13 @@ class Keeping:
             await self._act.remove(own)
             self._report.made_anew()
 
-    async def keep_service(self) -> None:
-        """Makes the Service again if somebody has deleted it. Raises KubeError."""
+    async def keep_service(self, now: float) -> None:
+        """Makes the Service again if somebody has deleted it; looks every few seconds. Raises KubeError."""
+        if now - self._service_seen < SERVICE_EVERY:
+            return
         if await self._act.keep_service():
             self._report.service_created()
+        self._service_seen = now
 
     async def _read_template(self) -> None:
         """Reads the template unless it is as it was."""

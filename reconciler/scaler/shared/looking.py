@@ -53,10 +53,10 @@ class Looks:
         if asked_for is not None:
             self._report.started(self._standing.now - asked_for)
 
-    async def assign(self) -> None:
-        """At who waits. Raises KubeError."""
+    async def assign(self, grow: Callable[[], None]) -> None:
+        """At who waits; calls `grow` at once when the pool is too small for them. Raises KubeError."""
         if len(self._standing.waiting) and not self._standing.discovered:
-            await self._works.assigning.look()
+            await self._works.assigning.look(grow)
 
     async def scale(self, refresh: float) -> float:
         """At everything else; returns the seconds until the next look, at most `refresh`. Raises KubeError."""
@@ -85,7 +85,7 @@ class Looks:
         standing, works = self._standing, self._works
         own = standing.snapshot.own_set
         if own is not None:
-            await works.keeping.keep_service()
+            await works.keeping.keep_service(standing.now)
         if not unread:
             if standing.memory.changed:
                 await standing.store()

@@ -26,10 +26,12 @@ class Mending:
         self._report = report
         self._pool = pool
         self._patience: Patience[str] = Patience(ORPHANED_AFTER)
+        self._deleted: set[str] = set()
 
     def begin(self) -> None:
         """A new term."""
         self._patience.clear()
+        self._deleted.clear()
 
     async def mark(self, pool: Pool) -> None:
         """Busy pods are marked, empty ones are not. Raises KubeError."""
@@ -44,8 +46,11 @@ class Mending:
     async def replace(self, own: WorkerSet, pool: Pool, ask: Callable[[WorkerPod], Awaitable[object]]) -> None:
         """Deletes pods that are to be made anew. Raises KubeError."""
         seen = [self._seen(pod, each) for each in pool.pods if (pod := self._standing.snapshot.pod(each.ordinal))]
+        self._deleted &= {each.pod.uid for each in seen}
         for replacement in replacements(own, seen):
-            await self._replace(replacement, ask)
+            # Our copy may be a moment behind the deletion.
+            if replacement.pod.uid not in self._deleted:
+                await self._replace(replacement, ask)
 
     async def collect(self, own: WorkerSet | None) -> None:
         """Deletes claims that neither a pod nor the server will. Raises KubeError."""
@@ -78,6 +83,7 @@ class Mending:
                 if claim is not None and not claim.deleting:
                     await self._act.delete_claim(claim)
             await self._act.delete_pod(pod)
+            self._deleted.add(pod.uid)
         except (StatusUnknown, NotFound, Conflict):
             return  # it is not what it was; the next look sees what it is
         except Forbidden as error:
