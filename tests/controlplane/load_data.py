@@ -33,7 +33,7 @@ from ebbtide.kube.store import Store
 from reconciler.needs import needs
 from reconciler.scaler.pods import WorkerPod, worker_pod
 from tests.controlplane.processes import free_port
-from tests.controlplane.program import Process, configuration, in_this_process, process
+from tests.controlplane.program import Process, configuration, process
 from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.world import Object, World
 from tests.doubles.client import Client
@@ -227,15 +227,14 @@ class Site:
 
     @asynccontextmanager
     async def scaling(self, folder: Path, text: str) -> AsyncIterator[str]:
-        """The reconciler in this process; gives the URL of its metrics."""
-        access = self.proxy.access(await self.token(folder, text))
-        async with in_this_process(folder, access, text) as url:
-            yield url
+        """One reconciler, killed in the end; gives the URL of its metrics."""
+        async with self.process(folder, text, await self.token(folder, text)) as running:
+            yield await running.serving()
 
     def process(
         self, folder: Path, text: str, token: str, proxy: FaultProxy | None = None
     ) -> AbstractAsyncContextManager[Process]:
-        """The reconciler as a process of its own."""
+        """A reconciler by way of the proxy."""
         return process(folder, self.cluster, proxy or self.proxy, text, token=token)
 
     async def kill(self, running: Process) -> None:

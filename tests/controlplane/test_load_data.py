@@ -1,14 +1,14 @@
 """Imports on a real control plane: every task comes to its end, wherever it runs and whatever happens to the scaler."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
 from ebbtide import vocabulary
-from ebbtide.kube.resources import PDBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, STATEFUL_SETS
+from ebbtide.kube.resources import PDBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, STATEFUL_SETS, Resource
 from reconciler.scaler.dedicated.names import set_name
 from reconciler.scaler.task import TaskId
 from tests.controlplane.load_data import POOL, Site, site
@@ -22,6 +22,7 @@ T = TypeVar("T")
 pytestmark = pytest.mark.controlplane
 
 MIB, GIB = 1 << 20, 1 << 30
+QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", namespaced=True)
 # The most data of a task on the pool here: below it there is a size for the smallest worker of a task's own.
 SMALL = 512 * MIB
 
@@ -184,3 +185,91 @@ def storage(claim: dict[str, Any]) -> str:
 
 def owners(raw: dict[str, Any]) -> list[str]:
     return [owner["uid"] for owner in raw["metadata"].get("ownerReferences") or ()]
+
+
+# --- limits --------------------------------------------------------------------------------------------------------
+
+LIMIT = 5
+LARGE = 3 * GIB
+
+
+async def test_exactly_the_limit_is_admitted_and_what_a_quota_refuses_takes_no_place(
+    tmp_path: Path, workers: Site
+) -> None:
+    """Ten times the limit at once; before that one task gets no set, and the worker of another no Service at first."""
+    await workers.cluster.add_nodes("a", 1)
+    text = workers.text(worker_count_limit=LIMIT, expire_seconds=600, reservation_seconds=600)
+    quota = Quota(workers.cluster)
+    async with workers.scaling(tmp_path, text) as url:
+        first = workers.client("1-170-100-0", LARGE)
+        await quota.allow(sets=1, services=0)
+        status, words, headers = await until_known(workers, "1-170-99-0")
+        assert (status, "exceeded quota" in words, int(headers["Retry-After"]) > 0) == (503, True, True)
+        assert await dedicated(url) == 0
+        await quota.allow(sets=100, services=0)
+        beginning = asyncio.ensure_future(first.init())
+
+        async def refused() -> bool:
+            return any(heard.status == 503 and "exceeded quota" in heard.text for heard in first.seen)
+
+        await workers.cluster.wait_until(refused, "the Service is refused")
+        await quota.allow(sets=100, services=100)
+        await asyncio.wait_for(beginning, 60)
+
+        answers = await asyncio.gather(*(init(workers, f"1-170-{number}-0") for number in range(10 * LIMIT)))
+        places = {task: headers["Location"] for task, status, headers in answers if status == 302}
+        turned_away = [int(headers["Retry-After"]) for _, status, headers in answers if status == 503]
+        assert (len(places), len(turned_away), min(turned_away) > 0) == (LIMIT - 1, 9 * LIMIT + 1, True)
+        made = await workers.named(STATEFUL_SETS)
+        assert {annotations(raw)[0] for raw in made.values()} == {first.task, *places}
+        again = await asyncio.gather(*(init(workers, task) for task in places))
+        assert {task: headers["Location"] for task, _, headers in again} == places
+
+        assert (await workers.ask("DELETE", task_id_prefix="1-170"))[0] == 200
+        await workers.nothing_left()
+    assert {path.split("?")[0].rsplit("/", 1)[1] for path in workers.refused()} == {"statefulsets", "services"}
+
+
+class Quota:
+    """How many objects there may be in the world's namespace."""
+
+    def __init__(self, cluster: World) -> None:
+        self._cluster = cluster
+
+    async def allow(self, *, sets: int, services: int) -> None:
+        """From when this returns; `sets` with the template."""
+        hard = {"count/statefulsets.apps": str(sets), "count/services": str(services)}
+        body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "workers"}, "spec": {"hard": hard}}
+        namespace = self._cluster.namespace
+        await self._cluster.client.apply(QUOTAS, "workers", body, namespace=namespace, force=True)
+
+        async def in_force() -> bool:
+            found = await self._cluster.client.get(QUOTAS, "workers", namespace=namespace)
+            return bool(found.get("status", {}).get("hard") == hard and found["status"].get("used"))
+
+        await self._cluster.wait_until(in_force, f"the quota is {hard}")
+
+
+async def init(workers: Site, task: str) -> tuple[str, int, Mapping[str, str]]:
+    status, _, headers = await workers.ask("POST", task_id=task, start_ts=1, commit_ts=2, data_size=LARGE)
+    return task, status, headers
+
+
+async def until_known(workers: Site, task: str) -> tuple[int, str, Mapping[str, str]]:
+    """The first answer to its init by a scaler that knows what there is."""
+
+    async def answered() -> tuple[int, str, Mapping[str, str]] | None:
+        answer = await workers.ask("POST", task_id=task, start_ts=1, commit_ts=2, data_size=LARGE)
+        return answer if "quota" in answer[1] or answer[0] != 503 else None
+
+    found = await workers.cluster.wait_until(answered, "the init is decided")
+    assert found is not None
+    return found
+
+
+async def dedicated(url: str) -> float:
+    """How many workers of tasks' own are counted."""
+    samples = (await scrape(url)).samples
+    return sum(
+        value for series, value in samples.items() if series.startswith('worker_scaler_workers{pool="dedicated"')
+    )
