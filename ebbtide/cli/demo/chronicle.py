@@ -31,6 +31,21 @@ class What(Enum):
     TROUBLE = auto()  # a warning in the reconciler's log; words: the line
     AWS = auto()  # the script of the scenario; words: what it lets AWS do
     SCALED = auto()  # the script of the scenario; words: what it lets somebody do to a workload
+    # Of loads. A table is told by its name.
+    TABLE_BEGUN = auto()  # table; words: its size; its client begins to ask for a place
+    TABLE_BEGUN_AGAIN = auto()  # table; the same, of a client that was started anew
+    SENT_TO = auto()  # table; node: the pod that its client was sent to; words: what kind of a worker that is
+    TOLD_TO_WAIT = auto()  # table; words: what the front said with its 503
+    TOLD_TO_WAIT_AGAIN = auto()  # table; the same
+    MISDIRECTED = auto()  # table; words: the request that was redirected although its client cannot follow
+    TABLE_LOADED = auto()  # table
+    TABLE_FAILED = auto()  # table; words: what ended it
+    WORKER_MADE = auto()  # set of a worker of its own; words: what for
+    WORKER_GONE = auto()  # set of a worker of its own
+    WORKER_REMOVED = auto()  # the same, in the reconciler's log; words: why
+    CUT_OFF = auto()  # pod whose worker ended; words: the tables that it was loading
+    POOL_SIZED = auto()  # set of the pool; words: how many pods it asks for now
+    POOL_TOLD = auto()  # set of the pool; words: what the reconciler has done to it
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from rich.console import Console
 from ebbtide.cli.demo.account import account
 from ebbtide.cli.demo.output import Lines, Pictures
 from ebbtide.cli.demo.play import Ending, play, rehearse
-from ebbtide.cli.demo.scenarios import SCENARIOS, Scenario
+from ebbtide.cli.demo.scenario import Scenario
+from ebbtide.cli.demo.scenarios import SCENARIOS
 from ebbtide.errors import UsageError
 
 # Every scenario is over in less than a minute: the longest may last ten simulated minutes, and most take four.

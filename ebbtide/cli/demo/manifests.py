@@ -1,10 +1,11 @@
-"""The objects that every scenario begins with: two zones, two node groups, a database and what stands before it."""
+"""The objects that scenarios of zones begin with: two zones, two node groups, a database and what stands before it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ebbtide import vocabulary
-from ebbtide.cli.demo.scenarios import RISKY, SAFE, SPOT
+from ebbtide.cli.demo.scenario import RISKY, SAFE, SPOT
+from ebbtide.cli.demo.scenery import Scenery
 from ebbtide.config.settings import DEFAULT_NAMESPACE
 from ebbtide.sim.actors.templates import NodeGroup
 
@@ -27,12 +28,11 @@ OPENING: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def scaling_groups() -> tuple[NodeGroup, ...]:
-    """What the autoscaler may grow. The risky zone is the cheaper one, so it prefers that."""
-    return (
-        NodeGroup("a", _labels(SPOT, RISKY), _OFFERS, priority=20),
-        NodeGroup("b", _labels(SPOT, SAFE), _OFFERS, priority=10),
-    )
+def objects() -> Iterator[Object]:
+    """Everything that is there."""
+    yield from namespaces()
+    yield from nodes()
+    yield from workloads()
 
 
 def namespaces() -> Iterator[Object]:
@@ -91,3 +91,15 @@ def _workload(kind: str, app: str, group: str, *, cpu: str, memory: str) -> Obje
 
 def _labels(group: str, zone: str) -> Mapping[str, str]:
     return {vocabulary.NODE_GROUP_LABEL: group, vocabulary.ZONE_LABEL: zone}
+
+
+# The risky zone is the cheaper one, so the autoscaler prefers it.
+DATABASE: Final = Scenery(
+    namespace=NAMESPACE,
+    groups=(
+        NodeGroup("a", _labels(SPOT, RISKY), _OFFERS, priority=20),
+        NodeGroup("b", _labels(SPOT, SAFE), _OFFERS, priority=10),
+    ),
+    objects=objects,
+    opening=OPENING,
+)

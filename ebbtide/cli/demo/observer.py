@@ -6,7 +6,7 @@ to evictions and the states of zones from the log lines that an operator would r
 
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -29,7 +29,7 @@ class Observer:
     def __init__(self, storage: Storage, diary: Sequence[Entry], chronicle: Chronicle) -> None:
         self._storage = storage
         self._diary = diary
-        self._chronicle = chronicle
+        self.chronicle = chronicle
         self._began = storage.clock.now()
         self._zones: dict[str, str] = {}
         self._read = len(diary)
@@ -139,8 +139,8 @@ class Observer:
         host = _host(pod)
         self._note(what, pod.name, zone=self._zones.get(host, ""), node=host, slot=slot_of(pod.body), words=words)
 
-    def _note(self, what: What, who: str, *, at: float | None = None, **details: str) -> None:
-        self._chronicle.note(Moment(self.elapsed if at is None else at, what, who, **details))
+    def _note(self, what: What, who: str, words: str = "", *, at: float | None = None, **details: str) -> None:
+        self.chronicle.note(Moment(self.elapsed if at is None else at, what, who, words=words, **details))
 
     # --- the reconciler's log ------------------------------------------------------------------------------------
 
@@ -153,6 +153,8 @@ class Observer:
             self._eviction_answered(line)
         elif line["event"] == "zone state":
             self._zone_changed(line)
+        elif line["event"] in _WORKER_LINES:
+            self._note(*_WORKER_LINES[line["event"]](line))
 
     def _zone_changed(self, line: Raw) -> None:
         group, _, zone = line["zone"].partition("/")
@@ -162,7 +164,7 @@ class Observer:
 
     def _eviction_answered(self, line: Raw) -> None:
         pod, node = line["pod"].rpartition("/")[2], line["node"]
-        refused = {moment.who for moment in self._chronicle.of(What.REFUSED)}
+        refused = {moment.who for moment in self.chronicle.of(What.REFUSED)}
         kinds = {"accepted": What.EVICTED, "budget": What.REFUSED_AGAIN if pod in refused else What.REFUSED}
         kind = kinds.get(line["result"])
         if kind is not None:
@@ -205,6 +207,13 @@ def _zone(node: Stored) -> str:
 
 def _host(pod: Stored | None) -> str:
     return str(pod.body["spec"].get("nodeName") or "") if pod is not None else ""
+
+
+_WORKER_LINES: Final[Mapping[str, Callable[[Raw], tuple[What, str, str]]]] = {
+    "worker removed": lambda line: (What.WORKER_REMOVED, line["worker"], line["reason"]),
+    "shared pool grown": lambda line: (What.POOL_TOLD, "pool", f"{line['before']} → {line['replicas']}: {line['why']}"),
+    "shared pool shrunk": lambda line: (What.POOL_TOLD, "pool", f"{line['before']} → {line['replicas']}"),
+}
 
 
 def _refusal(pod: Stored | None) -> str:

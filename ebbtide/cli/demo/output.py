@@ -10,7 +10,7 @@ from rich.live import Live
 
 from ebbtide.cli.demo.chronicle import Moment
 from ebbtide.cli.demo.picture import Picture, Title
-from ebbtide.cli.demo.scenarios import Scenario
+from ebbtide.cli.demo.scenario import Scenario
 from ebbtide.cli.demo.scene import Scene
 from ebbtide.cli.demo.words import Line, Voice, clock, lines
 

@@ -14,7 +14,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from ebbtide.cli.demo.scenarios import SPOT
+from ebbtide.cli.demo.scenario import SPOT
 from ebbtide.cli.demo.scene import NodeView, Phase, PodView, Scene
 from ebbtide.cli.demo.words import Line, Voice, clock, listed
 

@@ -2,20 +2,25 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Protocol
 
 from ebbtide.cli.demo.chronicle import Chronicle, Moment, What
-from ebbtide.cli.demo.manifests import NAMESPACE
+from ebbtide.cli.demo.load.loading import Loading
+from ebbtide.cli.demo.load.manifests import WORKERS
+from ebbtide.cli.demo.load.tables import Table
+from ebbtide.cli.demo.manifests import DATABASE, NAMESPACE
 from ebbtide.cli.demo.observer import LogReader, Observer
 from ebbtide.cli.demo.promises import Evidence, Promise, everything_serves
-from ebbtide.cli.demo.scenarios import RISKY, Scenario
+from ebbtide.cli.demo.scenario import RISKY, Scenario
 from ebbtide.cli.demo.scene import Scene
 from ebbtide.cli.demo.stage import Stage, raised
 from ebbtide.cli.demo.words import listed
 from ebbtide.config import Settings
 from ebbtide.config.rebalance import NodeRebalance
+from ebbtide.config.scaler import WorkerScaler
 from ebbtide.service import log
 from ebbtide.sim.kinds import DEPLOYMENTS
 from ebbtide.sim.storage import IN_PROCESS
@@ -69,7 +74,8 @@ def play(scenario: Scenario, seed: int, speed: float | None, spectator: Spectato
     Takes over the log of the process: what the reconciler logs becomes part of the chronicle.
     """
     rules = NodeRebalance(max_rebalance_signal_time=scenario.patience)
-    return _simulated(scenario, Settings(node_rebalance=rules), seed, speed, spectator)
+    settings = Settings(node_rebalance=rules, worker_scaler=scenario.scaler or WorkerScaler())
+    return _simulated(scenario, settings, seed, speed, spectator)
 
 
 def rehearse(scenario: Scenario, seed: int) -> Ending:
@@ -98,22 +104,25 @@ class _Play:
     async def run(self, seed: int, speed: float | None) -> Ending:
         """Raises what the script or the spectator died of, or the EbbtideError that the reconciler did."""
         log.configure("info", "json", LogReader(self._heard))
-        async with raised(self._settings, seed) as stage:
+        rules = self._scenario.scaler
+        async with raised(self._settings, seed, DATABASE if rules is None else WORKERS) as stage:
             observer = self._observer = Observer(stage.storage, stage.autoscaler.diary, self._chronicle)
+            loading = None if rules is None else Loading(stage, observer, rules, seed)
+            look = partial(_look, stage, observer, loading)
             _set_speed(speed)
-            scripted = asyncio.ensure_future(self._scenario.script(_Hands(stage, observer)))
-            watching = asyncio.ensure_future(self._spectator.watch(lambda: stage.scene(observer)))
+            lasting = [asyncio.ensure_future(self._spectator.watch(look))]
+            if loading is not None:
+                lasting.append(asyncio.ensure_future(loading.run()))
+            scripted = asyncio.ensure_future(self._scenario.script(_Hands(stage, observer, loading)))
             try:
-                await self._until_over(stage, observer, scripted, watching)
-                scene = stage.scene(observer)
+                await self._until_over(look, observer, scripted, lasting)
+                scene = look()
             finally:
                 self._observer = None
                 observer.close()
                 _set_speed(None)
-                scripted.cancel()
-                watching.cancel()
-                await asyncio.wait((scripted, watching))
-        for task in (scripted, watching):
+                await _ended(scripted, *lasting)
+        for task in (scripted, *lasting):
             if not task.cancelled():
                 task.result()
         return self._ending(scene)
@@ -123,13 +132,17 @@ class _Play:
             self._observer.heard(line)
 
     async def _until_over(
-        self, stage: Stage, observer: Observer, scripted: asyncio.Future[None], watching: asyncio.Future[None]
+        self,
+        look: Callable[[], Scene],
+        observer: Observer,
+        scripted: asyncio.Future[None],
+        lasting: Sequence[asyncio.Future[None]],
     ) -> None:
         limit = self._scenario.limit if self._settings is not None else _LIMIT_ALONE
-        while observer.elapsed < limit and not watching.done():
+        while observer.elapsed < limit and not any(task.done() for task in lasting):
             await asyncio.sleep(_LOOK)
             observer.read_diary()
-            if scripted.done() and not any(self._against(self._awaited(), stage.scene(observer))):
+            if scripted.done() and not any(self._against(self._awaited(), look())):
                 await asyncio.sleep(_EPILOGUE)
                 return
 
@@ -153,9 +166,10 @@ class _Play:
 class _Hands:
     """What the script of a scenario moves."""
 
-    def __init__(self, stage: Stage, observer: Observer) -> None:
+    def __init__(self, stage: Stage, observer: Observer, loading: Loading | None) -> None:
         self._stage = stage
         self._observer = observer
+        self._loading = loading
 
     async def at(self, seconds: float) -> None:
         await asyncio.sleep(max(0.0, seconds - self._observer.elapsed))
@@ -189,6 +203,25 @@ class _Hands:
             return body
 
         self._stage.storage.modify(DEPLOYMENTS, deployment, NAMESPACE, change, IN_PROCESS)
+
+    def load(self, *tables: Table) -> None:
+        assert self._loading is not None, "nothing answers load-data requests"
+        self._loading.begin(*tables)
+
+    def restart(self, table: str) -> None:
+        assert self._loading is not None, "nothing answers load-data requests"
+        self._loading.restart(table)
+
+
+def _look(stage: Stage, observer: Observer, loading: Loading | None) -> Scene:
+    scene = stage.scene(observer)
+    return scene if loading is None else replace(scene, load=loading.scene())
+
+
+async def _ended(*tasks: asyncio.Future[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
 
 
 def _set_speed(speed: float | None) -> None:

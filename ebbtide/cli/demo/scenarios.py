@@ -4,59 +4,15 @@ Times in the scripts are seconds since the curtain rose. A script only moves the
 does not know whether a reconciler is there, since each is also played without one, for comparison.
 """
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from ebbtide.cli.demo import promises
 from ebbtide.cli.demo.chronicle import What
-from ebbtide.cli.demo.promises import Promise
+from ebbtide.cli.demo.load.scenarios import BURST, IMPORT
+from ebbtide.cli.demo.scenario import RISKY, SAFE, SPOT, Scenario, World
 
-SPOT: Final = "spot"
-RISKY, SAFE = "us-east-1a", "us-east-1b"
 # Nodes of the Spot group in the risky zone are called a-1, a-2, …; the cloud names new ones in the same way.
 _CELL_PREFIX: Final = "a-"
-
-
-class World(Protocol):
-    """What a script can do."""
-
-    async def at(self, seconds: float) -> None:
-        """Waits until that time."""
-        ...
-
-    def signal(self, *nodes: str) -> None:
-        """A rebalance recommendation arrives: the termination handler taints and cordons the nodes."""
-        ...
-
-    def withdraw(self, *nodes: str) -> None:
-        """The alarm was false: the termination handler takes taint and cordon off."""
-        ...
-
-    async def take(self, *nodes: str) -> None:
-        """The two-minute notice arrives; when it has run out the instances are gone, and the zone has no more."""
-        ...
-
-    def scale(self, deployment: str, replicas: int) -> None:
-        """Somebody changes the number of replicas."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """`patience` is `max-rebalance-signal-time` in seconds; `limit` the bound for the whole play.
-
-    The play ends when the script is over and everything `awaited` has come true. `kept` is looked at then.
-    """
-
-    name: str
-    summary: str
-    promise: str
-    script: Callable[[World], Awaitable[None]]
-    awaited: tuple[Promise, ...]
-    kept: tuple[Promise, ...]
-    patience: float = 300.0
-    limit: float = 560.0
 
 
 async def _one_old_signal(world: World) -> None:
@@ -184,4 +140,6 @@ SCENARIOS: Final = (
         ),
         (*_CARE, promises.taints_newcomers(RISKY, within=1.0)),
     ),
+    IMPORT,
+    BURST,
 )

@@ -6,6 +6,7 @@ from enum import Enum, auto
 from typing import Any
 
 from ebbtide import vocabulary
+from ebbtide.cli.demo.load.scene import LoadScene
 from ebbtide.model import parse_time
 from ebbtide.sim.actors.growth import Growth
 from ebbtide.sim.actors.kubelet import condition, is_ready
@@ -83,7 +84,7 @@ class Scene:
 
     `serving` counts pods that serve, `wanted` those that the workloads ask for. `ordered` are nodes that the cloud
     was asked for and that have not arrived, by zone. `held_back` are pods whose eviction was refused last, with the
-    answer.
+    answer. `load` is None where no data is loaded.
     """
 
     at: float
@@ -96,6 +97,7 @@ class Scene:
     held_back: Mapping[str, str] = field(default_factory=dict)
     serving: int = 0
     wanted: int = 0
+    load: LoadScene | None = None
 
     def in_zone(self, zone: str) -> tuple[NodeView, ...]:
         return tuple(node for node in self.nodes if node.zone == zone)

@@ -8,15 +8,17 @@ from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 
-from ebbtide.cli.demo import manifests
+from ebbtide.cli.demo.manifests import DATABASE
 from ebbtide.cli.demo.observer import Observer
 from ebbtide.cli.demo.scene import CellView, Choice, Phase, Scene, node_views, phase_of, pod_view
+from ebbtide.cli.demo.scenery import Scenery
 from ebbtide.config import Settings
 from ebbtide.config.settings import DEFAULT_NAMESPACE
 from ebbtide.errors import EbbtideError
 from ebbtide.kube.client import Client
 from ebbtide.service.supervisor import Supervisor
 from ebbtide.sim.actors.autoscaler import Autoscaler, Policy
+from ebbtide.sim.actors.binder import Binder
 from ebbtide.sim.actors.cloud import Cloud
 from ebbtide.sim.actors.growth import Expander, Growth
 from ebbtide.sim.actors.kubelet import Kubelet
@@ -25,47 +27,58 @@ from ebbtide.sim.actors.spot import Spot
 from ebbtide.sim.actors.workloads import Workloads
 from ebbtide.sim.cluster import Cluster
 from ebbtide.sim.kinds import DEPLOYMENTS, NODES, PODS, STATEFUL_SETS
+from ebbtide.sim.loaders.floor import PORT, Floor
+from ebbtide.sim.loaders.worker import LoadWorker
 from ebbtide.sim.stored import Stored
 from ebbtide.vocabulary import FIELD_MANAGER_RECONCILER
 from reconciler.main import Place, Reconciler
 
 # The autoscaler copies nodes that are Ready for over a minute; before that it knows too little for a fair play.
 _SETTLING: Final = 100.0
-_PLACE: Final = Place(DEFAULT_NAMESPACE, "ebbtide-demo")
+_HOST: Final = "ebbtide-demo"
+# Where the reconciler answers load-data requests, if it does.
+_FRONT: Final = f"http://{_HOST}:{PORT}"
+# Seconds after which a worker forgets a task that has ended.
+_COLLECTED_AFTER: Final = 20.0
 
 
 class Stage:
     """The world of one play. `raised` builds one and starts everything in it."""
 
-    def __init__(self, cluster: Cluster, seed: int) -> None:
+    def __init__(self, cluster: Cluster, seed: int, scenery: Scenery) -> None:
         rng = Random(seed)  # noqa: S311 - reproducible on purpose
         self.cluster = cluster
         self.storage = cluster.storage
-        self.cloud = Cloud(self.storage, manifests.scaling_groups(), rng)
+        self.cloud = Cloud(self.storage, scenery.groups, rng)
         self.spot = Spot(self.storage, self.cloud)
         self.scheduler = Scheduler(self.storage, rng)
         self.workloads = Workloads(self.storage)
         self.kubelet = Kubelet(self.storage)
+        self.binder = Binder(self.storage)
         policy = Policy(expander=Expander.PRIORITY, removes_nodes=False)
         self.autoscaler = Autoscaler(self.storage, self.cloud, rng, policy)
+        self.floor = Floor(self.storage, scenery.namespace, lambda _pod: LoadWorker(collect_after=_COLLECTED_AFTER))
+        self.front = _FRONT
         self.registry: CollectorRegistry | None = None
+        self._scenery = scenery
 
     def set_up(self) -> None:
-        """Everything in its place, as `manifests.OPENING` says; nothing runs yet."""
-        self.cluster.create(*manifests.namespaces(), *manifests.nodes(), *manifests.workloads())
+        """Everything in its place; nothing runs yet."""
+        self.cluster.create(*self._scenery.objects())
         for _ in range(2):  # a Deployment makes its ReplicaSet first, which makes the pods
             self.workloads.step()
         homeless: dict[str, list[Stored]] = {}
         for pod in self.storage.scan(PODS):
             homeless.setdefault(pod.body["metadata"]["labels"]["app"], []).append(pod)
-        for node, apps in manifests.OPENING.items():
+        for node, apps in self._scenery.opening.items():
             for app in apps:
                 pod = homeless[app].pop(0)
                 self.storage.bind(pod.namespace, pod.name, node)
 
     def actors(self) -> tuple[Coroutine[Any, Any, None], ...]:
         """What moves in the cluster besides the reconciler."""
-        return (self.kubelet.run(), self.workloads.run(), self.scheduler.run(), self.autoscaler.run())
+        everybody = (self.kubelet, self.workloads, self.binder, self.scheduler, self.autoscaler)
+        return tuple(actor.run() for actor in everybody)
 
     # --- what is seen --------------------------------------------------------------------------------------------
 
@@ -88,6 +101,10 @@ class Stage:
             serving=serving,
             wanted=self._wanted(),
         )
+
+    def figure(self, metric: str, **labels: str) -> int:
+        """One of the reconciler's figures, 0 where it gives none."""
+        return 0 if self.registry is None else int(self.registry.get_sample_value(metric, labels) or 0)
 
     def _wanted(self) -> int:
         kinds = (STATEFUL_SETS, DEPLOYMENTS)
@@ -121,13 +138,13 @@ def _cell(labels: dict[str, str]) -> tuple[str, str]:
 
 
 @asynccontextmanager
-async def raised(settings: Settings | None, seed: int) -> AsyncIterator[Stage]:
+async def raised(settings: Settings | None, seed: int, scenery: Scenery = DATABASE) -> AsyncIterator[Stage]:
     """A stage on which everything runs and has settled; without settings there is no reconciler on it.
 
     Raises the EbbtideError that the reconciler died of.
     """
     async with Cluster(seed=seed) as cluster:
-        stage = Stage(cluster, seed)
+        stage = Stage(cluster, seed, scenery)
         stage.set_up()
         try:
             async with _moving(stage, settings):
@@ -138,6 +155,8 @@ async def raised(settings: Settings | None, seed: int) -> AsyncIterator[Stage]:
             if known is None or unforeseen is not None:
                 raise
             raise _first(known) from died
+        finally:
+            await stage.floor.close()
 
 
 @asynccontextmanager
@@ -160,7 +179,10 @@ async def _reconcile(stage: Stage, settings: Settings, stopping: asyncio.Event) 
     """The reconciler as its program runs it, but for the socket with metrics and probes."""
     access = stage.cluster.access()
     async with Client(access, field_manager=FIELD_MANAGER_RECONCILER, user_agent="ebbtide-demo") as client:
-        reconciler = Reconciler(settings, client, stage.cluster.clock, _PLACE, dry_run=False)
+        network, place = stage.floor.network, Place(DEFAULT_NAMESPACE, _HOST, _FRONT)
+        reconciler = Reconciler(settings, client, stage.cluster.clock, place, False, network.connector)
+        if reconciler.front is not None:
+            network.listen(_HOST, PORT, reconciler.front.connections)
         stage.registry = reconciler.registry
         await Supervisor(reconciler.health, stopping).run(*reconciler.parts(None))
 

@@ -16,6 +16,7 @@ class Voice(Enum):
     EBBTIDE = "ebbtide"
     AUTOSCALER = "autoscaler"
     CLUSTER = "cluster"
+    CLIENT = "client"
     ALARM = "alarm"
 
 
@@ -45,7 +46,7 @@ def clock(seconds: float) -> str:
 def short(pod: str) -> str:
     """The pod's name with the middle left out where a ReplicaSet made it: `tidb…4pgsx`."""
     parts = pod.split("-")
-    return pod if len(parts) <= 2 else f"{parts[0]}…{parts[-1]}"
+    return pod if len(parts) <= 2 or parts[-1].isdecimal() else f"{parts[0]}…{parts[-1]}"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -68,11 +69,15 @@ def _taken(moment: Moment, names: str) -> str:
     return f"takes {names} away, with {pods} there"
 
 
+def _sent_to(moment: Moment, names: str) -> str:
+    return f"{names}: sent to {moment.node} ({moment.words})"
+
+
 def _grew(moment: Moment, _names: str) -> str:
     return f"grows {moment.who} {moment.words}" if moment.who else f"grows nothing; {moment.words}"
 
 
-_BY_NODE: Final = frozenset({What.EVICTED, What.POD_PLACED})
+_BY_NODE: Final = frozenset({What.EVICTED, What.POD_PLACED, What.SENT_TO})
 _SENTENCES: Final[dict[What, tuple[Voice, Callable[[Moment, str], str]]]] = {
     What.AWS: (Voice.AWS, lambda moment, _: moment.words),
     What.SCALED: (Voice.USER, lambda moment, _: moment.words),
@@ -89,6 +94,17 @@ _SENTENCES: Final[dict[What, tuple[Voice, Callable[[Moment, str], str]]]] = {
     What.ZONE: (Voice.EBBTIDE, lambda moment, _: f"{moment.zone} {moment.who}: {moment.words}"),
     What.WARNING: (Voice.ALARM, lambda moment, _: f"event {moment.who}: {moment.words}"),
     What.TROUBLE: (Voice.ALARM, lambda moment, _: moment.words),
+    What.TABLE_BEGUN: (Voice.CLIENT, lambda moment, names: f"begins {names} ({moment.words})"),
+    What.TABLE_BEGUN_AGAIN: (Voice.CLIENT, lambda _, names: f"of {names} is killed and started anew"),
+    What.SENT_TO: (Voice.CLIENT, _sent_to),
+    What.TOLD_TO_WAIT: (Voice.CLIENT, lambda moment, names: f"{names}: told to come again, {moment.words}"),
+    What.TABLE_LOADED: (Voice.CLIENT, lambda _, names: f"has loaded {names}"),
+    What.TABLE_FAILED: (Voice.ALARM, lambda moment, names: f"the client gives {names} up: {moment.words}"),
+    What.MISDIRECTED: (Voice.ALARM, lambda moment, names: f"{moment.words} of {names} is redirected"),
+    What.CUT_OFF: (Voice.ALARM, lambda moment, names: f"{names} goes while it loads {moment.words}"),
+    What.WORKER_MADE: (Voice.EBBTIDE, lambda moment, names: f"makes {names} for {moment.words}"),
+    What.WORKER_REMOVED: (Voice.EBBTIDE, lambda moment, names: f"removes {names}: {moment.words}"),
+    What.POOL_TOLD: (Voice.EBBTIDE, lambda moment, _: f"shared pool {moment.words}"),
     What.GREW: (Voice.AUTOSCALER, _grew),
     What.SHRANK: (Voice.AUTOSCALER, lambda moment, _: moment.words),
 }

@@ -8,7 +8,7 @@ restart     the existence check at the front, then init anew
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -51,7 +51,8 @@ class Heard:
 class Client:
     """One task of an import. `front` is `<scheme>://<host>:<port>`; `base` is what URLs are built from now.
 
-    `pause` are the seconds between two tries, by the loop's time. `seen` are all answers, in their order.
+    `pause` are the seconds between two tries, by the loop's time. `seen` are all answers, in their order; `listener`
+    is told of each when it has arrived.
     """
 
     session: aiohttp.ClientSession
@@ -64,6 +65,7 @@ class Client:
     base: str = ""
     hops: int = 0
     seen: list[Heard] = field(default_factory=list)
+    listener: Callable[[Heard], None] = lambda _: None
 
     def __post_init__(self) -> None:
         self.base = self.front
@@ -165,4 +167,5 @@ class Client:
         async with self.session.request(method, url, data=body, allow_redirects=False) as answer:
             heard = Heard(answer.status, await answer.text(), answer.headers.copy(), request)
         self.seen.append(heard)
+        self.listener(heard)
         return heard

@@ -25,7 +25,7 @@ class _Life(NamedTuple):
 class Floor(Generic[W]):
     """Follows the pods from the moment it is made. `workers` are those that answer now, by the names of their pods.
 
-    `new` makes the worker for a pod of that name. `gone` hears of each whose container is there no more.
+    `new` makes the worker for a pod of that name; `on_gone` hears of each whose container is there no more.
     """
 
     def __init__(
@@ -33,12 +33,11 @@ class Floor(Generic[W]):
         storage: Storage,
         namespace: str,
         new: Callable[[str], W],
-        gone: Callable[[str, W], None] = lambda _pod, _worker: None,
     ) -> None:
         self._storage = storage
         self._namespace = namespace
         self._new = new
-        self._gone = gone
+        self.on_gone: Callable[[str, W], None] = lambda _pod, _worker: None
         self.network = Network(self._resolve)
         self._workers: dict[str, W] = {}
         self._lives: dict[str, _Life] = {}
@@ -48,6 +47,10 @@ class Floor(Generic[W]):
     @property
     def workers(self) -> Mapping[str, W]:
         return self._workers
+
+    def pod_at(self, address: str) -> str:
+        """The name of the pod whose worker answers there, "" for none."""
+        return next((name for name, life in self._lives.items() if life.address == address), "")
 
     async def close(self) -> None:
         self._subscription.close()
@@ -73,7 +76,7 @@ class Floor(Generic[W]):
         life = self._lives.pop(name, None)
         if life is not None:
             self.network.leave(life.address, PORT)
-            self._gone(name, self._workers.pop(name))
+            self.on_gone(name, self._workers.pop(name))
 
     def _resolve(self, host: str) -> str:
         labels = host.removesuffix(_DOMAIN).split(".")
