@@ -216,7 +216,7 @@ class Life:
             worker.refusing, worker.silent = 0, False
         await basin.until(lambda: not basin.replicas and not basin.pods() and not basin.claims(), within=2500)
         await basin.until(lambda: not basin.promises() and not list(basin.process.pool.records()), within=200)
-        assert not basin.process.facts().pods
+        await basin.until(lambda: not basin.process.facts().pods)
 
 
 async def live(actions: list[str], seed: int) -> None:
@@ -237,6 +237,7 @@ async def live(actions: list[str], seed: int) -> None:
 @given(st.lists(st.sampled_from(ACTIONS), max_size=25), st.integers(0, 1000))
 @example(["burst", "burst", "wait long", "wait long", "scale by hand", "wait long"], 1)
 @example(["burst", "wait", "restart pod", "kill", "wait long", "burst", "lost answer", "burst", "wait long"], 2)
+@example(["wait", "scale by hand", "api fault", "api fault", "wait"], 204)
 @example(["burst", "new leader", "burst", "hang", "wait long", "wait long", "lose node", "wait long"], 3)
 def test_no_history_breaks_a_law_or_leaves_a_trace(actions: list[str], seed: int) -> None:
     simulate(live(actions, seed))
