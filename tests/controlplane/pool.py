@@ -12,9 +12,12 @@ from ebbtide import vocabulary
 from ebbtide.clock import SystemClock
 from ebbtide.config import Settings
 from ebbtide.kube.client import Client, Object
-from ebbtide.kube.resources import PERSISTENT_VOLUMES, STATEFUL_SETS
+from ebbtide.kube.reflector import Reflector
+from ebbtide.kube.resources import PERSISTENT_VOLUMES, PODS, STATEFUL_SETS
+from ebbtide.kube.store import Store
 from reconciler.engine.beside import running
 from reconciler.engine.context import sockets
+from reconciler.scaler.pods import worker_pod
 from reconciler.scaler.shared.controller import Shared
 from tests.controlplane.processes import free_port
 from tests.controlplane.world import World, wait_until
@@ -25,7 +28,6 @@ TEMPLATE: Final = "tikv-api"
 POOL: Final = "ldw-shared"
 _CLAIMS: Final = ("data", "worker0")
 _READY_WITHIN: Final = 120.0
-_LOOK_EVERY: Final = 0.1
 
 
 class Basis:
@@ -39,14 +41,18 @@ class Basis:
 
     async def run(self) -> None:
         """Has a worker answer at the address of every pod of the pool, once it has one."""
+        pods, changed = Store(worker_pod), asyncio.Event()
+        pods.subscribe(lambda _old, _new: changed.set())
+        namespace = self._world.namespace
+        watch = Reflector(self._world.client, PODS, pods, namespace=namespace, label_selector=f"app={POOL}")
         async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(running((watch,)))
             while True:
-                for pod in await self._world.pods(POOL):
-                    address = pod["status"].get("podIP")
-                    if address and address not in self.workers:
-                        worker = await stack.enter_async_context(Worker().listening(address, self.port))
-                        self.workers[address] = worker
-                await asyncio.sleep(_LOOK_EVERY)
+                await changed.wait()
+                changed.clear()
+                for address in {pod.ip for pod in pods.values()} - {"", *self.workers}:
+                    worker = await stack.enter_async_context(Worker().listening(address, self.port))
+                    self.workers[address] = worker
 
     async def set_up(self, pods: int) -> None:
         """Nodes, the template, and volumes for so many pods."""
