@@ -11,6 +11,8 @@ from typing import Any, Final
 from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright
 
 VARIABLE: Final = "EBBTIDE_CHROMIUM"
+# Milliseconds for which anything is waited for: far more than it takes, for busy machines.
+PATIENCE: Final = 30_000.0
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 _HINT: Final = (
     "The status page is tested in Chromium, and none was found. On Debian: apt-get install chromium. "
@@ -77,6 +79,7 @@ class Watched:
 async def page_of(browser: Browser, url: str, **options: Any) -> AsyncIterator[Watched]:
     """The page at `url` in a profile of its own; `options` as for a browser context."""
     context = await browser.new_context(**{"timezone_id": "UTC", "locale": "en-GB"} | options)
+    context.set_default_timeout(PATIENCE)
     try:
         watched = Watched(await context.new_page(), url)
         await watched.page.goto(url)

@@ -4,9 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
-from tests.browser.chromium import NoChromiumError, chromium
+from tests.browser.chromium import PATIENCE, NoChromiumError, chromium
+
+expect.set_options(timeout=PATIENCE)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

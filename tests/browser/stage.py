@@ -1,5 +1,6 @@
 """The real page on a server of its own, and states that the real functions describe, for the moment `NOW`."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -17,28 +18,50 @@ from reconciler.engine.events import Event, Regarding, Told
 from reconciler.page.serve import routes
 from reconciler.rebalance.status import CellStatus
 from reconciler.rebalance.verdict import State
+from reconciler.scaler.shared.conditions import Condition, Reason
+from reconciler.scaler.shared.describe import describe
+from reconciler.scaler.shared.facts import Pool, PoolPod, Rules
+from reconciler.scaler.shared.facts import State as PodState
 from reconciler.state import Known, Source, document
 from tests.reconciler.rebalance.builders import DEFAULTS, NOW, node
 from tests.reconciler.scaler.workers_now import WORKERS
 
 Document = dict[str, Any]
 LEADER: Final = Record("ebbtide-0", 15.0, NOW - 12600, NOW - 1, 3, {})
+_POOL: Final = Pool(
+    replicas=5,
+    pods=(
+        PoolPod(0, running=16, ended=1),
+        PoolPod(1, running=17, reserved=2),
+        PoolPod(2, running=9, reserved=1, ended=3),
+        PoolPod(3, ended=2, idle=42.0),
+        PoolPod(4, state=PodState.STARTING),
+    ),
+    waiting=(1 << 30,),
+)
+_TAIL: Final = Condition(Reason.TAIL_STUCK, "ordinal 4 has never run")
 
 
 @dataclass(slots=True)
 class Stage:
-    """What the page is told. `error` is answered with 503 instead of a state; `asked` counts questions."""
+    """What the page is told; `error` is answered with 503 instead of a state."""
 
     state: Document
     error: str = ""
-    asked: int = 0
     url: str = field(default="", init=False)
+    _question: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     async def tell(self, _request: web.Request) -> web.Response:
-        self.asked += 1
+        self._question.set()
         if self.error:
             return web.json_response({"error": self.error}, status=503)
         return web.json_response(self.state)
+
+    async def asked_again(self) -> None:
+        """Two questions from now on: the answer to the first has been shown when the second comes."""
+        for _ in range(2):
+            self._question.clear()
+            await self._question.wait()
 
 
 @asynccontextmanager
@@ -63,9 +86,11 @@ def every_verdict() -> Document:
         _nodes(),
         cells={
             Cell("prod", "us-east-1d"): CellStatus(State.CACHED, "the autoscaler has seen the taint", NOW - 900),
-            Cell("prod", "us-east-1e"): CellStatus(State.STALE_TEMPLATE, "its last node left while tainted", NOW - 7000),
+            Cell("prod", "us-east-1e"): CellStatus(
+                State.STALE_TEMPLATE, "its last node left while tainted", NOW - 7000
+            ),
         },
-        workers=WORKERS,
+        workers=replace(WORKERS, shared=describe(_POOL, Rules(), (_TAIL,))),
         decisions=_decisions(),
     )
 
