@@ -14,9 +14,12 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
 from ebbtide.kube.errors import NotFound
 from ebbtide.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS
 from tests.chart.helm import CHART, Helm, Said, Values
+from tests.chart.permissions import granted
 from tests.controlplane.processes import free_port
 from tests.controlplane.program import REPOSITORY, Process, probe
 from tests.controlplane.world import Object, World, is_ready
@@ -129,6 +132,12 @@ class Release:
         selector = f"app.kubernetes.io/instance={self.name},app.kubernetes.io/component={component}"
         found, _ = await self.cluster.client.list_all(PODS, namespace=self.namespace, label_selector=selector)
         return [pod for pod in found if is_ready(pod)]
+
+    async def granted(self, component: str) -> set[tuple[str, str]]:
+        """Verb and resource of everything that a component is granted."""
+        said = await self.helm.run("get", "manifest", self.name, "--namespace", self.namespace)
+        objects = [each for each in yaml.safe_load_all(said.out) if each]
+        return {(grant.verb, grant.resource) for grant in granted(objects, f"{self.fullname}-{component}")}
 
     @asynccontextmanager
     async def running(self, component: str, replica: int = 0, **environ: str) -> AsyncIterator[Process]:

@@ -1,5 +1,6 @@
 """The chart on a real API server: what it installs works with the permissions that it grants, and goes again."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from tests.controlplane.world import World
 
 pytestmark = pytest.mark.controlplane
 
+# Watches begin with a list of their own here; servers that cannot do that are asked for it.
+FIRST_LISTS = "lists are for servers without streamed lists"
 GUARD = {vocabulary.GUARD_LABEL: vocabulary.GUARD_ENABLED}
 
 
@@ -56,10 +59,19 @@ async def test_what_is_installed_works_with_its_own_permissions_and_goes_without
         assert excluded(await cluster.pod("guarded", labels=GUARD)) == [["a"]]
         await _passes(release)
         assert [await refused(each) for each in (reconciler, webhook)] == [set(), set()]
+        assert {verb for verb, _ in await release.granted("webhook") - await used(webhook)} <= {"list"}, FIRST_LISTS
         assert asked_of_prometheus() <= await _told(reconciler) | await _told(webhook)
     await _owned_by_the_deployment(release)
     await _remove(release, zone_a, proxy, tmp_path)
     await _nothing_more_than(before, cluster)
+
+
+async def used(process: Process) -> set[tuple[str, str]]:
+    """Verb and resource of every request that a program has sent, as RBAC calls them."""
+    samples = (await scrape(await process.serving())).samples
+    names = [name for name in samples if name.startswith("ebbtide_api_requests_total{")]
+    labels = [dict(re.findall(r'(\w+)="([^"]*)"', name)) for name in names]
+    return {(each["verb"], each["resource"]) for each in labels}
 
 
 async def _told(process: Process) -> set[str]:

@@ -11,9 +11,10 @@ import pytest
 
 from ebbtide import vocabulary
 from ebbtide.kube.resources import PERSISTENT_VOLUMES, PODS, STATEFUL_SETS
+from tests.controlplane.expectations import all_in_zone
 from tests.controlplane.installation import HOST, Release
 from tests.controlplane.processes import free_port
-from tests.controlplane.test_chart import refused
+from tests.controlplane.test_chart import FIRST_LISTS, refused, used
 from tests.controlplane.world import POLL_INTERVAL, World
 from tests.doubles.client import Client
 from tests.doubles.worker import CLUSTER, Worker
@@ -35,6 +36,19 @@ SCALER: dict[str, Any] = {
     "shared-idle-pod-expire-sec": 2,
     "shared-ended-task-grace-sec": 1,
     "shared-sts-config": {"storage-size-gb": 1, "request-memory": 1, "limit-memory": 1},
+}
+
+
+# What is granted and was not needed here, and when it is.
+UNUSED = {
+    ("create", "poddisruptionbudgets"): "asked for by the server beside patch, for an apply that creates",
+    ("delete", "persistentvolumeclaims"): "volumes of a worker whose set is gone, after some minutes",
+    ("delete", "pods"): "waiting pods that are to be admitted again; idle workers whose volumes lie in a blocked zone",
+    ("get", "nodes"): "a node that somebody else has written meanwhile",
+    ("get", "pods"): "a worker that is looked at once more before it is taken away",
+    ("get", "services"): "a Service of that name that is there already",
+    ("update", "secrets"): "the certificate is renewed, or its CA replaced",
+    ("update", "leases"): "a Lease that has just been made",
 }
 
 
@@ -125,5 +139,17 @@ async def test_workers_come_and_go_and_nothing_is_forbidden(release: Release, cl
             }
 
         await cluster.wait_until(only_the_template, "the workers are gone", seconds=60)
+        await _leave_a_zone(cluster)
         assert await refused(reconciler) == set()
+        unused = await release.granted("reconciler") - await used(reconciler)
+        assert {each for each in unused if each[0] != "list"} <= UNUSED.keys(), FIRST_LISTS
     await release.uninstall()
+
+
+async def _leave_a_zone(cluster: World) -> None:
+    """What is there for everybody else: a zone is blocked, and the pod on its signalled node goes elsewhere."""
+    await cluster.deployment("other", 1)
+    (pod,) = await cluster.ready_pods("other", 1)
+    await cluster.add_nodes("b", 1)
+    await cluster.signal(pod["spec"]["nodeName"], value="1700000000")
+    await all_in_zone(cluster, "other", 1, "b")
