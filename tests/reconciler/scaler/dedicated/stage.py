@@ -142,6 +142,8 @@ class Process:
                 beat.place = await self.place(of, size)
             except Unavailable as refused:
                 beat.refused = refused
+            except TimeoutError:
+                beat.refused = Unavailable("it does not know yet what there is")
             beat.at = self._stage.time
             return beat
 

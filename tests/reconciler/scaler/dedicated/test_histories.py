@@ -162,6 +162,7 @@ class History:
             await asyncio.wait((asked, self.process.work), return_when=asyncio.FIRST_COMPLETED)
             if asked.done() and asked.result().place is not None:
                 break
+            asked.cancel()
             await asyncio.sleep(3.0)
         uid = self.uid(name)
         self.promised[uid] = self.stage.time + LATEST
