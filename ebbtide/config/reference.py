@@ -28,10 +28,6 @@ as underscores, joined by two underscores. `EBBTIDE__NODE_REBALANCE__HOLD_DOWN=5
 commas between them. A variable that names no key is an error.
 """
 
-# Parts that later versions bring. Taken out of here one by one as they come.
-_NOT_YET = ("worker-scaler",)
-_WITHOUT_EFFECT = "*Not in this version yet: these keys are read and checked, and have no effect.*"
-
 
 def page() -> str:
     """The page as Markdown."""
@@ -45,8 +41,6 @@ def _lines() -> Iterator[str]:
         yield f"## `[{name}]`\n" if path else "## Top level\n"
         if path:
             yield f"{_joined(sections()[name].__doc__)}\n"
-        if path and path[0] in _NOT_YET:
-            yield f"{_WITHOUT_EFFECT}\n"
         yield from _table(list(group))
     yield from _tier(Tier)
     yield "## What must hold between keys\n"
@@ -72,7 +66,6 @@ def _table(group: list[Leaf]) -> Iterator[str]:
 def _tier(tier: type[Section]) -> Iterator[str]:
     yield "## `[[worker-scaler.sts-configs]]`\n"
     yield f"{_joined(tier.__doc__)}\n"
-    yield f"{_WITHOUT_EFFECT}\n"
     yield "| key | must be | meaning |"
     yield "|---|---|---|"
     for name, field in tier.model_fields.items():
