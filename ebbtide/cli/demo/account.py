@@ -84,8 +84,8 @@ def milestones(ending: Ending) -> Iterator[tuple[float, str]]:
 
 def figures(facts: Facts) -> Iterator[str]:
     yield (
-        f"{_count(len(facts.signalled), 'signal')}, {_count(len(facts.tainted), 'node')} tainted, "
-        f"{_count(len(facts.evicted), 'eviction')}" + _budgeted(facts)
+        f"{count(len(facts.signalled), 'signal')}, {count(len(facts.tainted), 'node')} tainted, "
+        f"{count(len(facts.evicted), 'eviction')}" + _budgeted(facts)
     )
     yield f"nodes added: {_added(facts)}"
     yield _longest(facts)
@@ -93,7 +93,7 @@ def figures(facts: Facts) -> Iterator[str]:
 
 def comparison(facts: Facts) -> Iterator[str]:
     if facts.taken:
-        pods = f"{_count(len(facts.killed), 'pod')} still on {'it' if len(facts.taken) == 1 else 'them'}"
+        pods = f"{count(len(facts.killed), 'pod')} still on {'it' if len(facts.taken) == 1 else 'them'}"
         yield f"AWS takes {listed(sorted(facts.taken))} away with {pods}"
     else:
         yield "AWS takes nothing away"
@@ -142,7 +142,7 @@ def _span(moments: tuple[Moment, ...], words: str) -> list[tuple[float, str]]:
     first, last = moments[0].at, moments[-1].at
     until = f" (the last at {clock(last)})" if last - first >= 1 else ""
     names = _names(moments)
-    return [(first, words.format(count=_count(len(names), "pod"), names=listed([short(n) for n in names])) + until)]
+    return [(first, words.format(count=count(len(names), "pod"), names=listed([short(n) for n in names])) + until)]
 
 
 def _names(moments: tuple[Moment, ...]) -> tuple[str, ...]:
@@ -166,5 +166,6 @@ def _longest(facts: Facts) -> str:
     return f"{lasted}, and nothing has taken its place" if facts.longest.until is None else lasted
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
+    """`1 pod`, `2 pods`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

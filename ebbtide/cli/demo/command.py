@@ -13,6 +13,7 @@ from typing import Final
 from rich.console import Console
 
 from ebbtide.cli.demo.account import account
+from ebbtide.cli.demo.load.account import account as account_of_load
 from ebbtide.cli.demo.output import Lines, Pictures
 from ebbtide.cli.demo.play import Ending, play, rehearse
 from ebbtide.cli.demo.scenario import Scenario
@@ -63,10 +64,17 @@ def run(arguments: Namespace) -> int:
     live = on_terminal and arguments.output != "plain"
     with _terminated_in_order():
         ending = _live(console, arguments) if live else _plain(arguments)
-        alone = rehearse(arguments.scenario, arguments.seed)
+        told = list(_account(ending, arguments.seed))
     width = console.width if on_terminal else _AS_WIDE_AS_IT_GETS
-    print("", *(fill(line, width, subsequent_indent=_INDENT) for line in account(ending, alone)), sep="\n")
+    print("", *(fill(line, width, subsequent_indent=_INDENT) for line in told), sep="\n")
     return 1 if ending.broken else 0
+
+
+def _account(ending: Ending, seed: int) -> Iterator[str]:
+    """A database is played again without a reconciler; without one nothing would answer those who load data."""
+    if ending.scenario.scaler is not None:
+        return account_of_load(ending)
+    return account(ending, rehearse(ending.scenario, seed))
 
 
 def catalogue() -> Iterator[str]:

@@ -14,6 +14,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from ebbtide.cli.demo.load import picture as load_picture
 from ebbtide.cli.demo.scenario import SPOT
 from ebbtide.cli.demo.scene import NodeView, Phase, PodView, Scene
 from ebbtide.cli.demo.words import Line, Voice, clock, listed
@@ -21,6 +22,8 @@ from ebbtide.cli.demo.words import Line, Voice, clock, listed
 # Below this width the zones stand one above the other.
 _SIDE_BY_SIDE: Final = 64
 _TALL: Final = 30
+# States of a zone in which it takes whatever comes; "" before the reconciler has looked.
+_OPEN: Final = frozenset(("", "open", "waiting"))
 _JUST_MOVED: Final = 12.0
 _LABEL: Final = 12
 # Rows that a zone has from the beginning, so that the first nodes that arrive move nothing.
@@ -44,6 +47,7 @@ _VOICE_STYLES: Final = {
     Voice.EBBTIDE: "cyan",
     Voice.AUTOSCALER: "yellow",
     Voice.CLUSTER: "default",
+    Voice.CLIENT: "green",
     Voice.ALARM: "bold red",
 }
 
@@ -86,17 +90,17 @@ class Picture:
         width, height = options.max_width, options.height or console.size.height
         marks = _ASCII_MARKS if options.ascii_only else _MARKS
         tall = height >= _TALL
-        zones = _zones(self._scene, marks, width)
-        above = [*_header(self._title, self._scene), zones]
+        middle = _middle(self._scene, marks, width, ascii_only=options.ascii_only)
+        above = [*_header(self._title, self._scene), middle]
         said = _sections(console, self._scene, width, tall=tall)
-        used = len(above) - 1 + len(console.render_lines(zones, options.update(height=None))) + len(said)
+        used = len(above) - 1 + len(console.render_lines(middle, options.update(height=None))) + len(said)
         yield from above
         yield from said
         if not self._final:
             yield Rule(style="dim")
             # The rule, and the legend below.
             yield from _timeline(self._timeline, max(1, height - used - 2))
-        yield _legend(marks)
+        yield _legend(self._scene, marks, ascii_only=options.ascii_only)
 
 
 def _header(title: Title, scene: Scene) -> Iterator[RenderableType]:
@@ -105,13 +109,27 @@ def _header(title: Title, scene: Scene) -> Iterator[RenderableType]:
     row.add_column(no_wrap=True, overflow="ellipsis")
     row.add_column(justify="right", no_wrap=True)
     name = Text.assemble(("ebbtide demo", "bold cyan"), "  ", (title.scenario, "bold"))
-    ready = "green" if scene.serving == scene.wanted else "yellow"
-    row.add_row(
-        name,
-        Text.assemble((f"{scene.serving}/{scene.wanted} pods Ready", ready), "   ", (clock(scene.at), "bold"), speed),
-    )
+    row.add_row(name, Text.assemble(_progress(scene), "   ", (clock(scene.at), "bold"), speed))
     yield row
     yield _one_line(Text(title.summary, style="dim"))
+
+
+def _progress(scene: Scene) -> tuple[str, str]:
+    if scene.load is not None:
+        return load_picture.progress(scene.load)
+    return f"{scene.serving}/{scene.wanted} pods Ready", "green" if scene.serving == scene.wanted else "yellow"
+
+
+def _middle(scene: Scene, marks: _Marks, width: int, *, ascii_only: bool) -> Table:
+    """Zones with their nodes and pods; or where data is loaded, tables and workers."""
+    if scene.load is None:
+        return _zones(scene, marks, width)
+    blocked = (zone for zone in scene.zones if scene.state_of(SPOT, zone) not in _OPEN)
+    return load_picture.panels(scene.load, blocked, _load_marks(ascii_only), side_by_side=width >= _SIDE_BY_SIDE)
+
+
+def _load_marks(ascii_only: bool) -> load_picture.Marks:
+    return load_picture.ASCII_MARKS if ascii_only else load_picture.MARKS
 
 
 # --- zones -----------------------------------------------------------------------------------------------------------
@@ -209,6 +227,12 @@ def _cell_name(pod: str) -> str:
 def _sections(console: Console, scene: Scene, width: int, *, tall: bool) -> list[RenderableType]:
     more = 1 if tall else 0
     room = width - _LABEL
+    if scene.load is not None:
+        return [
+            *_section("clients", [load_picture.clients(scene.load)], 1, console, room),
+            *_section("autoscaler", _autoscaler(scene), 1 + more, console, room),
+            *_section("ebbtide", _ebbtide(scene), 2 + more, console, room),
+        ]
     return [
         *_section("waiting", _waiting(scene), 2 + more, console, room),
         *_section("autoscaler", _autoscaler(scene), 2 + more, console, room),
@@ -288,8 +312,16 @@ def _timeline(timeline: Sequence[Line], height: int) -> Iterator[Text]:
         yield Text()
 
 
-def _legend(marks: _Marks) -> Text:
-    meanings = (
+def _legend(scene: Scene, marks: _Marks, *, ascii_only: bool) -> Text:
+    meanings = _meanings(marks) if scene.load is None else load_picture.meanings(_load_marks(ascii_only))
+    parts: list[tuple[str, str]] = []
+    for mark, style, meaning in meanings:
+        parts += [(mark, style), (f" {meaning}  ", "dim")]
+    return _one_line(Text.assemble(*parts))
+
+
+def _meanings(marks: _Marks) -> tuple[tuple[str, str, str], ...]:
+    return (
         (marks.signal, "bold red", "signal"),
         (marks.prevented, "bold yellow", "no-growth taint"),
         (marks.cordoned, "blue", "cordoned"),
@@ -297,10 +329,6 @@ def _legend(marks: _Marks) -> Text:
         (marks.starting, "yellow", "starting"),
         (marks.leaving, "red", "leaving"),
     )
-    parts: list[tuple[str, str]] = []
-    for mark, style, meaning in meanings:
-        parts += [(mark, style), (f" {meaning}  ", "dim")]
-    return _one_line(Text.assemble(*parts))
 
 
 def _one_line(text: Text) -> Text:

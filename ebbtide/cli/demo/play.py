@@ -122,6 +122,8 @@ class _Play:
                 observer.close()
                 _set_speed(None)
                 await _ended(scripted, *lasting)
+                if loading is not None:
+                    loading.close()
         for task in (scripted, *lasting):
             if not task.cancelled():
                 task.result()

@@ -61,7 +61,7 @@ def _sharing(moment: Moment) -> tuple[object, ...]:
 
 def _line(group: Sequence[Moment]) -> Line:
     voice, sentence = _SENTENCES[group[0].what]
-    return Line(group[0].at, voice, sentence(group[0], listed(sorted(short(each.who) for each in group))))
+    return Line(group[0].at, voice, sentence(group[0], listed(sorted({short(each.who) for each in group}))))
 
 
 def _taken(moment: Moment, names: str) -> str:

@@ -5,11 +5,11 @@ It only watches what the reconciler does: answers are those that clients got, wo
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import Any, Final, Never
+from typing import Final
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -32,6 +32,7 @@ from ebbtide.sim.stored import Event, Object, Stored
 _FOLLOWED: Final = frozenset(("init", "exists"))
 _REDIRECTS: Final = range(300, 400)
 _SERVICE_UNAVAILABLE: Final = 503
+_KINDS: Final[Mapping[str, Kind]] = {vocabulary.POOL_SHARED: Kind.SHARED, vocabulary.POOL_DEDICATED: Kind.OWN}
 
 
 @dataclass(slots=True)
@@ -65,11 +66,11 @@ class Loading:
         stage.floor.on_gone = self._worker_gone
         self._subscription = stage.storage.subscribe(self._changed, STATEFUL_SETS, replay=False)
 
-    async def run(self) -> Never:
+    async def run(self) -> None:
+        """Ends by cancellation."""
         connector = self._stage.floor.network.connector()
         async with aiohttp.ClientSession(connector=connector) as self._session, asyncio.TaskGroup() as self._group:
             await asyncio.get_running_loop().create_future()
-        raise AssertionError("only cancellation ends it")
 
     def close(self) -> None:
         self._subscription.close()
@@ -100,9 +101,7 @@ class Loading:
         table = course.table
         assert self._session is not None
         listener = partial(self._heard, course)
-        client = Client(
-            self._session, self._stage.front, table.task, CLUSTER, table.size, listener=listener, pause=_PAUSE
-        )
+        client = Client(self._session, self._stage.front, table.task, CLUSTER, table.size, listener=listener)
         try:
             await (client.restart() if again else client.init())
             course.step = Step.LOADING
@@ -181,9 +180,10 @@ class Loading:
 
     def scene(self) -> LoadScene:
         """How things stand."""
+        order = list(Kind)
         return LoadScene(
             tables=tuple(self._table_view(course) for course in self._courses.values()),
-            workers=tuple(sorted(self._workers(), key=lambda worker: (_ORDER.index(worker.kind), worker.name))),
+            workers=tuple(sorted(self._workers(), key=lambda worker: (order.index(worker.kind), worker.name))),
             pool=self._pool() if self._rules.shared_pool_enabled else None,
             answers=dict(self._answers),
             left=tuple(self._left()),
@@ -242,11 +242,5 @@ class Loading:
             yield from (name for name in found if f"{TEMPLATE}-" not in name)
 
 
-# Seconds between two tries of a client, as the real one waits.
-_PAUSE: Final = 3.0
-_ORDER: Final = (Kind.LOCAL, Kind.SHARED, Kind.OWN)
-_KINDS: Final[dict[Any, Kind]] = {vocabulary.POOL_SHARED: Kind.SHARED, vocabulary.POOL_DEDICATED: Kind.OWN}
-
-
 def _kind_of(pod: Stored) -> Kind:
-    return _KINDS.get((pod.body["metadata"].get("labels") or {}).get(vocabulary.POOL_LABEL), Kind.LOCAL)
+    return _KINDS.get((pod.body["metadata"].get("labels") or {}).get(vocabulary.POOL_LABEL, ""), Kind.LOCAL)

@@ -77,6 +77,21 @@ def redirects_only_first() -> Promise:
     return Promise("only init and the existence check are redirected", missing)
 
 
+def places_none(zone: str) -> Promise:
+    """While the zone is blocked no worker is placed in it."""
+
+    def missing(evidence: Evidence) -> str:
+        blocked = False
+        for moment in evidence.chronicle.of(What.ZONE, What.POD_PLACED):
+            if moment.what is What.ZONE and moment.zone.endswith(f"/{zone}"):
+                blocked = moment.who != "open"
+            elif moment.what is What.POD_PLACED and blocked and moment.zone == zone:
+                return f"{moment.who} was placed there at {moment.at:.0f} s"
+        return ""
+
+    return Promise(f"no worker is placed in zone {zone} while that is blocked", missing)
+
+
 def one_place_each() -> Promise:
     """However often a client asks, it is sent to the same pod."""
 

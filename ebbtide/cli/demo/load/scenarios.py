@@ -23,7 +23,7 @@ _SECOND: Final = (
     Table(9, "payments", 60 * GIB, 70),
     Table(10, "shipments", 800 * MIB, 50),
 )
-_BURST: Final = 32
+_BURST: Final = 36
 _SETTLED: Final = 60.0
 
 # The built-in sizes of workers (from so many GiB on: cores, volumes), all on one node group.
@@ -34,6 +34,7 @@ _IMPORT_RULES: Final = WorkerScaler(
     cluster_id=CLUSTER,
     worker_address="pod-ip",
     expire_seconds=60.0,
+    reservation_seconds=60.0,
     start_timeout=60.0,
     worker_count_limit=8,
     sts_configs=tuple(
@@ -70,8 +71,8 @@ async def _import(world: World) -> None:
 
 async def _burst(world: World) -> None:
     for number in range(_BURST):
-        await world.at(4 + number // 4)
-        world.load(Table(number + 1, f"t{number + 1:02}", (8 + number * 37 % 90) * 10 * MIB, 40 + number * 29 % 80))
+        await world.at(4 + number)
+        world.load(Table(number + 1, f"t{number + 1:02}", (8 + number * 37 % 90) * 10 * MIB, 45 + number * 29 % 80))
 
 
 _CARE: Final = (
@@ -83,8 +84,8 @@ _CARE: Final = (
 
 IMPORT: Final = Scenario(
     "import",
-    "ten tables are loaded, large ones by workers of their own; a zone is blocked in the middle",
-    f"Every table is loaded, new workers come up in {SAFE}, and a minute after its task each worker is gone.",
+    "ten tables, in local pods or by workers of their own; meanwhile a zone is blocked",
+    f"Every table is loaded, new workers come up in {SAFE}, busy ones stay, and in the end none is left.",
     _import,
     (
         kept.every_table_ends(),
@@ -92,13 +93,13 @@ IMPORT: Final = Scenario(
         promises.reaches(SPOT, RISKY, "blocked"),
         kept.holds_back_busy(),
     ),
-    (*_CARE, kept.own_workers_at_most(_IMPORT_RULES.worker_count_limit)),
+    (*_CARE, kept.own_workers_at_most(_IMPORT_RULES.worker_count_limit), kept.places_none(RISKY)),
     scaler=_IMPORT_RULES,
 )
 
 BURST: Final = Scenario(
     "burst",
-    "thirty-two small tables arrive within seconds: the shared pool goes from nothing to six pods and back",
+    "36 small tables: the shared pool goes from no pod to six, and back to none",
     "Every table is loaded, the pool shrinks behind the last of them, and nothing of it is left.",
     _burst,
     (kept.every_table_ends(), kept.reaches_size(_BURST_RULES.shared_max_replicas), kept.nothing_is_left()),

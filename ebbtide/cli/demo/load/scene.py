@@ -8,11 +8,11 @@ from ebbtide.cli.demo.load.tables import Step, Table
 
 
 class Kind(Enum):
-    """Whose pod a worker is; the value is a word for it."""
+    """Whose pod a worker is, in the order in which they are shown; the value is a word for it."""
 
     LOCAL = "local"
-    OWN = "own"
     SHARED = "shared"
+    OWN = "own"
 
 
 class Doing(Enum):

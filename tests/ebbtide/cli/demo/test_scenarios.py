@@ -10,7 +10,8 @@ from ebbtide.cli.demo.account import Facts, facts_of, judgement
 from ebbtide.cli.demo.chronicle import Moment, What, most_away
 from ebbtide.cli.demo.play import Ending, Nobody, play, rehearse
 from ebbtide.cli.demo.promises import Evidence, Promise
-from ebbtide.cli.demo.scenarios import RISKY, SAFE, SCENARIOS, Scenario, World
+from ebbtide.cli.demo.scenario import RISKY, SAFE, Scenario, World
+from ebbtide.cli.demo.scenarios import SCENARIOS
 from ebbtide.cli.demo.scene import Scene
 from ebbtide.cli.demo.stage import raised
 from ebbtide.config import Settings
