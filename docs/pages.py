@@ -5,10 +5,13 @@ MkDocs checks the links inside `docs/`; here those of the Markdown files beside 
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 from docs import chart
+from docs.drawings import CASES, drawing
 from ebbtide.config.reference import page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,11 +27,12 @@ def decisions() -> str:
     return "\n".join(("# Decisions", "", "What was chosen, what else there was, and why.", "", *lines, ""))
 
 
-GENERATED = {
+GENERATED: Final[Mapping[Path, Callable[[], str]]] = {
     ROOT / "docs" / "configuration.md": page,
     DECISIONS / "index.md": decisions,
     chart.CHART / "README.md": chart.readme,
     chart.CHART / "values.schema.json": chart.schema,
+    **{ROOT / "docs" / "images" / f"case-{case.name}.svg": partial(drawing, case) for case in CASES},
 }
 
 
