@@ -4,6 +4,8 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const identities = new WeakMap();
+// What each element was last made to match: the same value again needs no look at what is inside.
+const given = new WeakMap();
 
 // One element. Names that begin with "svg:" are drawings. The attribute `key` tells siblings apart whatever their order;
 // null, undefined and false leave an attribute or a child out.
@@ -67,6 +69,8 @@ function update(node, each) {
     if (node.data !== each.text) node.data = each.text;
     return;
   }
+  if (given.get(node) === each) return;
+  given.set(node, each);
   const wanted = Object.entries(each.attributes).filter(([, value]) => present(value));
   const names = new Set(wanted.map(([name]) => name));
   for (const { name } of [...node.attributes]) {

@@ -2,7 +2,7 @@
 
 const EVERY_MS = 2000;
 const PATIENCE_MS = 10000;
-// Writing the state of thousands of nodes is work: at most a tenth of the time.
+// Writing the state of thousands of nodes is work, and so is drawing it: at most a tenth of the time.
 const REST_FOR_WORK = 9;
 // So much later than expected an answer is missed.
 const GRACE_MS = 2 * EVERY_MS;
@@ -28,10 +28,10 @@ async function look() {
   let pause = EVERY_MS;
   try {
     const state = await ask();
-    const work = performance.now() - begun;
-    pause = Math.max(EVERY_MS, REST_FOR_WORK * work);
     draw(state);
     announce(last?.state, state);
+    const work = performance.now() - begun;
+    pause = Math.max(EVERY_MS, REST_FOR_WORK * work);
     last = { state, received: performance.now(), expected: performance.now() + pause + work };
     trouble = "";
   } catch (error) {

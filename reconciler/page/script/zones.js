@@ -35,19 +35,34 @@ function tile(state, cell) {
       isExcluded(state, cell) && [icon("closed"), h("span", { class: "hidden" }, ", closed to new guarded pods")]));
 }
 
+// Zones as they were last described, and from what: of hundreds few change from one answer to the next.
+let recalled = new Map();
+
 function zones(state, opened) {
   const rank = (cell) => (isNews(cell) ? ORDER.indexOf(cell.state) : ORDER.length);
   const sorted = [...state.cells].sort((one, other) => rank(one) - rank(other));
-  return [h("div", { class: "cards" }, sorted.map((cell) => zone(state, cell, opened))), sorted.length > 0 && markLegend()];
+  const cards = sorted.map((cell) => recall(state, cell, opened));
+  recalled = new Map(cards.map((card) => [card.id, card]));
+  return [h("div", { class: "cards" }, cards.map((card) => card.description)), sorted.length > 0 && markLegend(state)];
+}
+
+// Ages go on in zones with news; the others are the same until they are told anew.
+function recall(state, cell, opened) {
+  const at = isNews(cell) ? state.at : "";
+  const source = JSON.stringify([cell, at, isExcluded(state, cell), opened.has(nodesKey(cell))]);
+  const before = recalled.get(anchor(cell));
+  return before?.source === source ? before : { id: anchor(cell), source, description: zone(state, cell, opened) };
 }
 
 // What the squares say, by squares that have one mark each.
-function markLegend() {
+function markLegend(state) {
   const plain = { signal: false, prevent: false, cordoned: false, deleting: false, ignored: false, ready: true };
   const entry = (words, mark) => h("li", { key: words }, square({ ...plain, ...mark, name: words }), words);
   return h("ul", { class: "legend", "aria-label": "Marks of nodes" }, entry("a node", {}),
     MARKS.map(([name, words]) => entry(words, { [name]: true })), entry("not ready", { ready: false }),
-    h("li", null, icon("closed"), "closed to new guarded pods"));
+    h("li", null, icon("closed"), "closed to new guarded pods"),
+    h("li", null, h("span", { class: "swatch tick", "aria-hidden": "true" }),
+      `line at ${duration(state.rebalance.maxSignalSeconds)}, when a single signal blocks its zone`));
 }
 
 function zone(state, cell, opened) {
@@ -60,15 +75,19 @@ function zone(state, cell, opened) {
     cell.advice && h("p", { class: "advice" }, cell.advice),
     isExcluded(state, cell) && h("p", { class: "closed" }, icon("closed"), "Closed to new guarded pods."),
     signals(state, cell),
-    nodes(cell, id, opened));
+    nodes(cell, opened));
 }
 
-function nodes(cell, id, opened) {
+function nodesKey(cell) {
+  return `${anchor(cell)}-nodes`;
+}
+
+function nodes(cell, opened) {
   if (!cell.nodes.length) return h("p", { class: "empty" }, "No nodes.");
   const number = (test) => cell.nodes.filter(test).length;
   const told = tally([...MARKS.map(([key, word]) => [number((node) => node[key]), word]), [number((node) => !node.ready), "not ready"]]);
   const marked = [...cell.nodes].sort((one, other) => marks(other).length - marks(one).length);
-  const key = `${id}-nodes`;
+  const key = nodesKey(cell);
   return [
     h("div", { class: "squares", "aria-hidden": "true" }, marked.slice(0, MOST_SQUARES).map(square),
       marked.length > MOST_SQUARES && h("span", null, `+${marked.length - MOST_SQUARES}`)),

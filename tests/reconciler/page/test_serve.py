@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from hatchling.builders.wheel import WheelBuilder
 from prometheus_client import CollectorRegistry
 
 from ebbtide.service.probes import Health
@@ -135,3 +136,12 @@ def test_no_part_of_it_ends_the_element_that_it_is_put_into(shape: Shape) -> Non
     assert all(
         (SOURCES / "script" / f"{name}.js").read_text(encoding="utf-8") in shape.inside["script"] for name in SCRIPTS
     )
+
+
+def test_every_part_is_in_the_wheel() -> None:
+    """As the builder collects it, without building."""
+    root = SOURCES.parents[1]
+    collected = {file.distribution_path for file in WheelBuilder(str(root)).recurse_included_files()}
+    parts = [path for path in SOURCES.rglob("*") if path.suffix in (".html", ".css", ".js")]
+    assert len(parts) == len(SCRIPTS) + 2
+    assert {str(path.relative_to(root)) for path in parts} <= collected
