@@ -3,9 +3,10 @@
     async with FaultProxy(server, ca_file=…, certificate=…, key=…) as proxy:
         proxy.inject(Refuse(409), method="PATCH", path="/api/v1/nodes/", times=1)
 
-A rule acts on requests that match its method and path (a regular expression, searched in path and query). It lets the
-first `skip` of them pass, then acts `times` times (None: always). Rules are asked in the order of their injection; the
-first one that acts has the request. Credentials pass through; what the proxy answers itself never reaches the server.
+A rule acts on requests that match its method, path (a regular expression, searched in path and query) and body (bytes
+that are somewhere in it). It lets the first `skip` of them pass, then acts `times` times (None: always). Rules are
+asked in the order of their injection; the first one that acts has the request. Credentials pass through; what the proxy
+answers itself never reaches the server.
 """
 
 import asyncio
@@ -104,10 +105,11 @@ class Rule:
     path: re.Pattern[str]
     skip: int
     times: int | None
+    body: bytes = b""
     acted: int = 0
 
-    def takes(self, method: str, path: str) -> bool:
-        if (self.method and self.method != method) or not self.path.search(path):
+    def takes(self, seen: "Seen") -> bool:
+        if self.method not in ("", seen.method) or not self.path.search(seen.path) or self.body not in seen.body:
             return False
         if self.skip > 0:
             self.skip -= 1
@@ -177,20 +179,28 @@ class FaultProxy:
         return from_url(self.url, token=token, ca_file=self._ca_file)
 
     def inject(
-        self, fault: Fault, *, method: str = "", path: str = "", skip: int = 0, times: int | None = None
+        self,
+        fault: Fault,
+        *,
+        method: str = "",
+        path: str = "",
+        body: bytes = b"",
+        skip: int = 0,
+        times: int | None = None,
     ) -> Rule:
         """Adds a rule, which acts until it is used up or withdrawn."""
-        rule = Rule(fault, method, re.compile(path), skip, times)
+        rule = Rule(fault, method, re.compile(path), skip, times, body)
         self._rules.append(rule)
         return rule
 
     def withdraw(self, rule: Rule) -> None:
         self._rules.remove(rule)
 
-    def matching(self, method: str, path: str) -> list[Seen]:
-        """What has arrived so far of that method (empty: any) and path (a regular expression)."""
+    def matching(self, method: str, path: str, body: bytes = b"") -> list[Seen]:
+        """What has arrived so far of that method (empty: any) and path (a regular expression), with `body` in it."""
         pattern = re.compile(path)
-        return [seen for seen in self.requests if method in ("", seen.method) and pattern.search(seen.path)]
+        named = [seen for seen in self.requests if method in ("", seen.method) and pattern.search(seen.path)]
+        return [seen for seen in named if body in seen.body]
 
     def most_at_once(self, method: str, path: str) -> int:
         """How many of the matching requests were under way at the same moment, at the most."""
@@ -207,7 +217,7 @@ class FaultProxy:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
         seen = self._record(request, body)
-        fault = self._fault(request.method, request.raw_path)
+        fault = self._fault(seen)
         if isinstance(fault, Refuse):
             return _refusal(fault)
         if isinstance(fault, Drop):
@@ -227,8 +237,8 @@ class FaultProxy:
         self.requests.append(seen)
         return seen
 
-    def _fault(self, method: str, path: str) -> Fault | None:
-        return next((rule.fault for rule in self._rules if rule.takes(method, path)), None)
+    def _fault(self, seen: Seen) -> Fault | None:
+        return next((rule.fault for rule in self._rules if rule.takes(seen)), None)
 
     async def _forward(self, request: web.Request, seen: Seen, fault: Fault | None) -> web.StreamResponse:
         url = URL(self._upstream + request.raw_path, encoded=True)
