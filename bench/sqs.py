@@ -19,7 +19,7 @@ from reconciler.signals.controller import RECEIVERS
 from reconciler.signals.queue import opened
 from tests.controlplane.world import wait_until
 from tests.reconciler.signals.burst import GARBAGE_EVERY, Outcome, bodies, burst, fill
-from tests.reconciler.signals.sqs import CREDENTIALS, REGION, QueueOfTest, moto, new_queue
+from tests.reconciler.signals.sqs import CREDENTIALS, REGION, QueueOfTest, moto, new_queue, one_by_one
 
 COMMAND = "bench.sqs"
 
@@ -30,7 +30,7 @@ async def measure(options: argparse.Namespace) -> None:
         with tempfile.TemporaryDirectory(prefix="ebbtide-bench-") as folder:
             product = await burst(server, options.messages, Path(folder))
     # A server of its own: moto grows slower with what it has seen.
-    async with moto() as server, new_queue(server, visibility=600) as queue:
+    async with moto() as server, one_by_one(server) as way, new_queue(way, visibility=600) as queue:
         bare = await emptied(queue, bodies(options.messages))
     _print(options.messages, product, bare)
 

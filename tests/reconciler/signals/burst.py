@@ -22,7 +22,7 @@ from ebbtide.sim.stored import Object
 from ebbtide.vocabulary import SIGNAL_TAINT_KEY
 from tests.controlplane.program import Process, scrape
 from tests.controlplane.world import wait_until
-from tests.reconciler.signals.sqs import CREDENTIALS, REGION, QueueOfTest, new_queue, rebalance
+from tests.reconciler.signals.sqs import CREDENTIALS, REGION, QueueOfTest, new_queue, one_by_one, rebalance
 
 # One of so many messages is garbage.
 GARBAGE_EVERY = 100
@@ -62,7 +62,11 @@ def _garbage(at: int) -> str:
 
 async def burst(server: str, count: int, folder: Path) -> Outcome:
     """All of it, until every message is gone from the queue, one way or the other."""
-    async with Cluster(seed=1) as cluster, new_queue(server, visibility=10, redrive_after=2) as queue:
+    async with (
+        one_by_one(server) as way,
+        Cluster(seed=1) as cluster,
+        new_queue(way, visibility=10, redrive_after=3) as queue,
+    ):
         valid = [at for at in range(count) if at % GARBAGE_EVERY]
         cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ebbtide-system"}})
         cluster.create(*(_node(at) for at in valid))

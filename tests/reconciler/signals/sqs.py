@@ -26,6 +26,8 @@ CREDENTIALS: Mapping[str, str] = {
     "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
 }
 _PATIENCE = 60.0
+_HOP_BY_HOP = ("host", "content-length")
+_CONTENT_TYPE = "application/x-amz-json-1.0"
 _BATCH = 10
 
 
@@ -128,9 +130,7 @@ class Gate:
             return web.Response(status=503)
         if action in self.before:
             await self._hold()
-        headers = {
-            key: value for key, value in request.headers.items() if key.lower() not in ("host", "content-length")
-        }
+        headers = {key: value for key, value in request.headers.items() if key.lower() not in _HOP_BY_HOP}
         body = body.replace(self.url.encode(), self.server.encode())
         async with (
             aiohttp.ClientSession() as session,
@@ -139,7 +139,7 @@ class Gate:
             content = await answer.read()
         if action in self.after:
             await self._hold()
-        return web.Response(status=answer.status, body=content, content_type="application/x-amz-json-1.0")
+        return web.Response(status=answer.status, body=content, content_type=_CONTENT_TYPE)
 
     async def _hold(self) -> None:
         self.held.set()
@@ -157,6 +157,56 @@ async def gate(server: str) -> AsyncIterator[Gate]:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         standing.url = "http://{}:{}".format(*runner.addresses[0][:2])
         yield standing
+    finally:
+        await runner.cleanup()
+
+
+@dataclass
+class OneByOne:
+    """A way to the server on which one request waits for the other.
+
+    moto answers in threads and rebuilds the list of a queue's messages without a lock: what is sent while something is
+    deleted may vanish from it. Long polls become short ones here, or nobody else would get through.
+    """
+
+    server: str
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def pass_on(self, request: web.BaseRequest) -> web.StreamResponse:
+        body = await request.read()
+        # With the host that was asked: moto makes the queues' URLs of it.
+        headers = {key: value for key, value in request.headers.items() if key.lower() != "content-length"}
+        if request.headers.get("X-Amz-Target", "").endswith(".ReceiveMessage"):
+            return await self._poll(request, json.loads(body), headers)
+        status, content = await self._forward(request, body, headers)
+        return web.Response(status=status, body=content, content_type=_CONTENT_TYPE)
+
+    async def _poll(self, request: web.BaseRequest, wish: dict[str, Any], headers: Mapping[str, str]) -> web.Response:
+        loop = asyncio.get_running_loop()
+        until, short = loop.time() + wish.get("WaitTimeSeconds", 0), json.dumps({**wish, "WaitTimeSeconds": 0})
+        while True:
+            status, content = await self._forward(request, short.encode(), headers)
+            if status != 200 or json.loads(content).get("Messages") or loop.time() >= until:
+                return web.Response(status=status, body=content, content_type=_CONTENT_TYPE)
+            await asyncio.sleep(0.05)
+
+    async def _forward(self, request: web.BaseRequest, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        async with (
+            self.turn,
+            aiohttp.ClientSession() as session,
+            session.request(request.method, self.server + request.path_qs, data=body, headers=headers) as answer,
+        ):
+            return answer.status, await answer.read()
+
+
+@asynccontextmanager
+async def one_by_one(server: str) -> AsyncIterator[str]:
+    """The URL of such a way."""
+    runner = web.ServerRunner(web.Server(OneByOne(server).pass_on, access_log=None), shutdown_timeout=0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield "http://{}:{}".format(*runner.addresses[0][:2])
     finally:
         await runner.cleanup()
 

@@ -19,7 +19,8 @@ from ebbtide.kube.store import Store
 from ebbtide.model import CellLabels, NodeFacts, node_facts
 from ebbtide.notices import Kind, Notice
 from ebbtide.vocabulary import SIGNAL_TAINT_KEY
-from reconciler.main import Place, Reconciler
+from reconciler.main import Reconciler
+from reconciler.place import Place
 from reconciler.signals.decide import Result, decide
 from reconciler.signals.envelope import MalformedError, Told, read
 from reconciler.signals.snapshot import Instances
