@@ -14,16 +14,12 @@ import argparse
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import isinf
 from typing import Final
-from uuid import uuid4
 
 import orjson
-import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Gauge
 
@@ -42,7 +38,7 @@ from ebbtide.service.metrics import new_registry, product_version
 from ebbtide.service.permissions import persistence, wait_until_permitted
 from ebbtide.service.probes import Health, not_longer_than
 from ebbtide.service.program import execute, exit_code
-from ebbtide.service.server import application, bind, serving
+from ebbtide.service.server import application, serving
 from ebbtide.service.supervisor import Part, Supervisor
 from reconciler import controllers, state
 from reconciler.engine.context import Connect, Context, sockets
@@ -52,10 +48,9 @@ from reconciler.engine.lease_lock import Candidacy
 from reconciler.engine.shared import Shared
 from reconciler.needs import needs
 from reconciler.page.serve import routes as page_routes
+from reconciler.place import Place, Ports
 from reconciler.scaler.front import wiring as front
-from reconciler.scaler.front.follower import OnLease, advertised
-
-log = structlog.stdlib.get_logger(__name__)
+from reconciler.scaler.front.follower import OnLease
 
 # A refusal after the start may be a rotation of credentials or an upgrade of roles under way.
 _REFUSALS_MAY_LAST: Final = 60.0
@@ -116,57 +111,6 @@ async def run(
             place = Place.of(settings, os.environ, ports.load_data)
             reconciler = Reconciler(settings, client, clock or SystemClock(), place, dry_run)
             await Supervisor(reconciler.health, stopping or asyncio.Event()).run(*reconciler.parts(ports))
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """Listening sockets: of metrics and probes, and of the front for load data where there is one."""
-
-    http: socket.socket
-    load_data: socket.socket | None
-
-    @classmethod
-    def of(cls, settings: Settings, http: socket.socket | None, *, dry_run: bool) -> "Ports":
-        """Where the settings say, with `http` given or not. Raises EbbtideError when an address cannot be had."""
-        listen, rules = settings.observability.listen, settings.worker_scaler
-        with ExitStack() as undo:
-            made = undo.enter_context(http or bind(listen.host, listen.port))
-            front = bind(rules.listen.host, rules.listen.port) if rules.run and not dry_run else None
-            undo.pop_all()
-        return cls(made, front)
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_why: object) -> None:
-        for each in (self.http, self.load_data):
-            if each is not None:
-                each.close()
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where this process lives and what it is called in the election.
-
-    `load_data_url` is where it answers load-data requests, "" where it does not or nobody could say. `deployment` is
-    what it was deployed by, the owner of its Lease and its certificates; "" without one.
-    """
-
-    namespace: str
-    identity: str
-    load_data_url: str = ""
-    deployment: str = ""
-
-    @classmethod
-    def of(cls, settings: Settings, environ: Mapping[str, str], load_data: socket.socket | None = None) -> "Place":
-        """A pod is called by its name; anything else by host and chance, so that two on one host differ."""
-        rules = settings.worker_scaler
-        return cls(
-            namespace=settings.home,
-            identity=environ.get("POD_NAME") or f"{socket.gethostname()}_{uuid4().hex[:8]}",
-            load_data_url="" if load_data is None else advertised(rules, environ, load_data.getsockname()[1]),
-            deployment=environ.get("DEPLOYMENT_NAME", ""),
-        )
 
 
 class Reconciler:

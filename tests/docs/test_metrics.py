@@ -17,7 +17,8 @@ from ebbtide.kube.client import Client
 from ebbtide.kube.traffic import Ending
 from ebbtide.notices import REASONS as NOTICE_REASONS
 from reconciler.engine.verdict import RESULTS
-from reconciler.main import Place, Reconciler
+from reconciler.main import Reconciler
+from reconciler.place import Place
 from reconciler.readmission import stories as readmission_stories
 from reconciler.readmission.decide import Wait
 from reconciler.readmission.report import Report as ReadmissionReport

@@ -10,7 +10,8 @@ from ebbtide.config import Settings
 from ebbtide.config.scaler import WorkerScaler
 from ebbtide.kube.access import from_url
 from ebbtide.kube.client import Client
-from reconciler.main import Place, Reconciler
+from reconciler.main import Reconciler
+from reconciler.place import Place
 from reconciler.scaler.pool import Phase, Target
 from reconciler.scaler.report import PlacementReport, Result, StatusReport, TaskFigures
 from reconciler.scaler.shared.facts import State

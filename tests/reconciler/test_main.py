@@ -18,8 +18,9 @@ from ebbtide.sim import objects
 from ebbtide.sim.cluster import Cluster
 from ebbtide.sim.faults import Answer, When
 from ebbtide.sim.time import simulate
-from reconciler.main import Place, Reconciler, main, run
+from reconciler.main import Reconciler, main, run
 from reconciler.needs import needs
+from reconciler.place import Place
 
 LOOPBACK = "127.0.0.1"
 NAMESPACE = "ebbtide-system"

@@ -25,8 +25,9 @@ from ebbtide.kube.resources import LEASES
 from ebbtide.service.permissions import wait_until_permitted
 from reconciler.engine.lease import Elector, Term, Timing
 from reconciler.engine.lease_lock import Candidacy
-from reconciler.main import Place, Reconciler
+from reconciler.main import Reconciler
 from reconciler.needs import needs
+from reconciler.place import Place
 from tests.controlplane.world import World
 
 pytestmark = pytest.mark.controlplane

@@ -29,7 +29,8 @@ from ebbtide.sim.storage import Write
 from ebbtide.sim.stored import Object
 from ebbtide.sim.time import SimulatedClock, simulate
 from ebbtide.sim.wire import Network
-from reconciler.main import Place, Reconciler
+from reconciler.main import Reconciler
+from reconciler.place import Place
 from tests.simulation import notation
 from tests.simulation.wiretap import Hook, Journal, Request, Wiretap
 

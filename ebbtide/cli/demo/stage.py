@@ -31,7 +31,8 @@ from ebbtide.sim.loaders.floor import PORT, Floor
 from ebbtide.sim.loaders.worker import LoadWorker
 from ebbtide.sim.stored import Stored
 from ebbtide.vocabulary import FIELD_MANAGER_RECONCILER
-from reconciler.main import Place, Reconciler
+from reconciler.main import Reconciler
+from reconciler.place import Place
 
 # The autoscaler copies nodes that are Ready for over a minute; before that it knows too little for a fair play.
 _SETTLING: Final = 100.0

@@ -15,7 +15,8 @@ from ebbtide.sim.cluster import Cluster
 from ebbtide.sim.time import simulate
 from reconciler.engine.beside import running
 from reconciler.engine.shared import Shared
-from reconciler.main import Place, Reconciler
+from reconciler.main import Reconciler
+from reconciler.place import Place
 
 
 def test_a_store_is_watched_only_if_somebody_asks_for_it_and_then_once() -> None:

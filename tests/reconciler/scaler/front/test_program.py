@@ -16,7 +16,8 @@ from ebbtide.kube.resources import LEASES
 from ebbtide.service.supervisor import Supervisor
 from ebbtide.sim import objects
 from ebbtide.sim.faults import Answer
-from reconciler.main import Place, Reconciler
+from reconciler.main import Reconciler
+from reconciler.place import Place
 from tests.doubles.client import Client as Importer
 from tests.doubles.client import Heard
 from tests.reconciler.scaler.front.laws import check

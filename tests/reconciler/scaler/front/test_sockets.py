@@ -16,7 +16,8 @@ from ebbtide.kube.resources import LEASES
 from ebbtide.service.server import bind
 from ebbtide.sim import objects
 from ebbtide.sim.cluster import Cluster
-from reconciler.main import Ports, run
+from reconciler.main import run
+from reconciler.place import Ports
 from tests.reconciler.scaler.front.stage import LOOPBACK, Stage, front, init, known, state
 
 MEGABYTES = 20 * 2**20
