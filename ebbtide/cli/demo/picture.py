@@ -97,7 +97,7 @@ class Picture:
         yield from above
         yield from said
         if not self._final:
-            yield Rule(style="dim")
+            yield Rule(characters="-" if options.ascii_only else "─", style="dim")
             # The rule, and the legend below.
             yield from _timeline(self._timeline, max(1, height - used - 2))
         yield _legend(self._scene, marks, ascii_only=options.ascii_only)

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from ebbtide.sim.kinds import PODS
+from ebbtide.sim.kinds import NODES, PODS
 from ebbtide.sim.loaders.worker import LoadWorker
 from ebbtide.sim.storage import Storage
-from ebbtide.sim.stored import Event, Object, Stored
+from ebbtide.sim.stored import DELETED, Event, Object, Stored
 from ebbtide.sim.wire import Network
 
 W = TypeVar("W", bound=LoadWorker)
@@ -42,7 +42,7 @@ class Floor(Generic[W]):
         self._workers: dict[str, W] = {}
         self._lives: dict[str, _Life] = {}
         self._everybody: list[W] = []
-        self._subscription = storage.subscribe(self._changed, PODS).open()
+        self._subscription = storage.subscribe(self._changed, PODS, NODES).open()
 
     @property
     def workers(self) -> Mapping[str, W]:
@@ -58,8 +58,16 @@ class Floor(Generic[W]):
             await worker.close()
 
     def _changed(self, event: Event) -> None:
-        name, live = event.stored.name, self._storage.peek(PODS, event.stored.name, self._namespace)
-        life = None if live is None else _life(live)
+        """Nothing of a pod changes when its machine is taken, and still nothing runs there any more."""
+        if event.kind is PODS:
+            self._look(event.stored.name)
+        elif event.type == DELETED:
+            for name in list(self._lives):
+                self._look(name)
+
+    def _look(self, name: str) -> None:
+        live = self._storage.peek(PODS, name, self._namespace)
+        life = None if live is None or self._storage.peek(NODES, _host(live)) is None else _life(live)
         if life == self._lives.get(name):
             return
         self._end(name)
@@ -90,6 +98,10 @@ def _answers_to(pod: Object, labels: list[str]) -> bool:
     """Whether the pod's name is `<service>` or `<pod>.<service>`."""
     spec = pod["spec"]
     return bool(spec.get("subdomain") == labels[-1] and labels[:-1] in ([], [spec.get("hostname")]))
+
+
+def _host(pod: Stored) -> str:
+    return str(pod.body["spec"].get("nodeName") or "")
 
 
 def _life(pod: Stored) -> _Life | None:

@@ -22,7 +22,8 @@ SHOWN = b"\x1b[?25h"
 def test_list_names_every_scenario_with_a_help_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--list"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert {"one-old-signal", "several-signals", "false-alarm", "budget", "late-node", "all-cordoned"} == set(names)
+    zones = {"one-old-signal", "several-signals", "false-alarm", "budget", "late-node", "all-cordoned"}
+    assert {*zones, "import", "burst"} == set(names)
 
 
 def test_help_lists_the_scenarios_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,6 +68,15 @@ def test_plain_output_is_dated_lines_without_colour_and_the_same_for_the_same_se
     assert " 0:14  ebbtide     taints a-1, a-2 and a-3\n" in outputs[0]
     assert "Without ebbtide" in outputs[0]
     assert outputs[0].count("As promised.") == 1
+
+
+def test_a_load_is_accounted_for_promise_by_promise(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--scenario", "burst"]) == 0
+    out = capsys.readouterr().out
+    assert "ebbtide     shared pool 0 → 1: 1 tasks at 4 a pod\n" in out
+    assert "  held    no worker goes while it has a task\n" in out
+    assert "broken" not in out
+    assert out.count("As promised.") == 1
 
 
 def test_plain_output_can_be_played_at_a_speed(capsys: pytest.CaptureFixture[str]) -> None:

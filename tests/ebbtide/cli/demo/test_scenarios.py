@@ -112,7 +112,7 @@ def test_when_all_nodes_are_cordoned_the_reconciler_says_that_the_block_is_ineff
     assert "ZoneBlockIneffective" in {moment.who for moment in ending.evidence.chronicle.of(What.WARNING)}
 
 
-@pytest.mark.parametrize("name", [name for name in BY_NAME if name != "false-alarm"])
+@pytest.mark.parametrize("name", [name for name in BY_NAME if name != "false-alarm" and BY_NAME[name].scaler is None])
 def test_without_a_reconciler_the_instances_go_with_their_pods(name: str) -> None:
     alone = facts_of(rehearse(BY_NAME[name], 1))
     assert alone.killed
