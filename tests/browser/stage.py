@@ -65,19 +65,25 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(stage: Stage) -> AsyncIterator[Stage]:
-    """Serves the page as the reconciler does, at `stage.url`."""
+async def staged(stage: Stage, under: str = "") -> AsyncIterator[Stage]:
+    """Serves the page as the reconciler does, at `stage.url`; `under` a path, as behind a proxy that adds one."""
     listening = bind("127.0.0.1", 0)
-    stage.url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    stage.url = f"http://127.0.0.1:{listening.getsockname()[1]}{under}/"
     app = application(new_registry("test"), Health(), [*routes(), web.get("/api/v1/state", stage.tell)])
+    if under:
+        outer = web.Application()
+        outer.add_subapp(under, app)
+        app = outer
     async with serving(app, listening):
         yield stage
 
 
-def state(nodes: Iterable[NodeFacts] = (), leader: Record | None = LEADER, **special: Any) -> Document:
+def state(
+    nodes: Iterable[NodeFacts] = (), leader: Record | None = LEADER, *, now: float = NOW, **special: Any
+) -> Document:
     """What the leader says of these nodes; `special` replaces fields of `Known`."""
     known = Known({}, Source.LEADER, answering="ebbtide-0")
-    return document(nodes, leader, replace(known, **special), DEFAULTS, NOW)
+    return document(nodes, leader, replace(known, **special), DEFAULTS, now)
 
 
 def every_verdict() -> Document:

@@ -5,6 +5,7 @@ from typing import Any, Final
 import pytest
 from playwright.async_api import Browser, expect
 
+from ebbtide.model import Cell
 from tests.browser.chromium import page_of, violations
 from tests.browser.stage import Document, Stage, every_verdict, staged, state
 from tests.reconciler.rebalance.builders import node
@@ -64,6 +65,15 @@ async def test_names_are_text(browser: Browser, words: str) -> None:
         assert await page.evaluate("'broken' in window") is False
         assert await page.locator("main img, main script, main style, main b b").count() == 0
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360
+        assert watched.complaints == []
+
+
+@pytest.mark.parametrize("group", ["constructor", "__proto__", "toString"])
+async def test_a_group_may_be_called_what_every_object_has(browser: Browser, group: str) -> None:
+    """Without a closed zone nothing is found under its name."""
+    told = state([node("a1", cell=Cell(group, "a"))])
+    async with staged(Stage(told)) as stage, page_of(browser, stage.url) as watched:
+        await expect(watched.page.locator("#zones h3")).to_have_text([f"{group} / a"])
         assert watched.complaints == []
 
 

@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 from playwright.async_api import Browser, Locator, Page, expect
 
+from ebbtide.model import Cell
+from reconciler.rebalance.status import CellStatus
 from reconciler.rebalance.verdict import State
 from reconciler.scaler.describe import WorkersNow
 from reconciler.state import Source
@@ -186,11 +188,33 @@ async def test_a_change_is_shown_and_told_without_a_reload(browser: Browser) -> 
         assert watched.complaints == []
 
 
+async def test_ages_go_on(browser: Browser) -> None:
+    """Those of signals, and those of states, of which some have no signal."""
+    empty = {Cell("g", "c"): CellStatus(State.STALE_TEMPLATE, "its last node left", NOW - 600)}
+    async with staged(Stage(state(SIGNALLED, cells=empty))) as stage, page_of(browser, stage.url) as watched:
+        signal = card(watched.page, "g / a").get_by_role("list", name="Signals").get_by_role("listitem")
+        await expect(signal).to_have_text("a1 signalled 7 min ago")
+        await expect(card(watched.page, "g / c").locator(".state")).to_have_text("stale-template for 10 min")
+        stage.state = state(SIGNALLED, cells=empty, now=NOW + 3600)
+        await expect(signal).to_have_text("a1 signalled 67 min ago")
+        await expect(card(watched.page, "g / c").locator(".state")).to_have_text("stale-template for 70 min")
+
+
 async def test_nothing_is_told_where_nothing_changes(browser: Browser) -> None:
     async with staged(Stage(state(QUIET))) as stage, page_of(browser, stage.url) as watched:
         await expect(watched.page.locator("#connection")).to_contain_text("live")
         await stage.asked_again()
         await expect(watched.page.get_by_role("status")).to_be_empty()
+
+
+async def test_it_lives_behind_a_proxy_that_adds_a_path(browser: Browser) -> None:
+    """The API server's, for one."""
+    path = "/api/v1/namespaces/ebbtide-system/pods/ebbtide-0:8080/proxy"
+    async with staged(Stage(state(QUIET)), path) as stage, page_of(browser, stage.url) as watched:
+        await expect(card(watched.page, "g / a").locator(".badge")).to_have_text("open")
+        await watched.page.get_by_role("link", name="readiness").click()
+        await expect(watched.page).to_have_url(f"{stage.url}readyz")
+        assert watched.complaints == []
 
 
 async def test_zones_that_come_and_go_take_their_place(browser: Browser) -> None:
