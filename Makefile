@@ -7,6 +7,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 READY := .venv/ready
 RUN := .venv/bin/python
+# Not --quiet: what is not shown does not count as a warning, and nothing would be strict.
+SITE := NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
 export PYTHON
 
 .PHONY: help
@@ -55,7 +57,7 @@ check-layers: $(READY)
 
 check-docs: $(READY)
 	$(RUN) -m docs.pages check
-	@site=$$(mktemp -d) && trap 'rm -rf "$$site"' EXIT && $(RUN) -m mkdocs build --quiet --strict --site-dir "$$site"
+	@site=$$(mktemp -d) && trap 'rm -rf "$$site"' EXIT && $(SITE) --site-dir "$$site"
 
 .PHONY: format
 format: $(READY) ## format the code, sort its imports
@@ -69,7 +71,23 @@ bench: $(READY) ## the published figures, measured on this machine (half an hour
 .PHONY: docs
 docs: $(READY) ## write the generated pages, build the documentation into site/
 	$(RUN) -m docs.pages write
-	$(RUN) -m mkdocs build --strict
+	$(SITE)
+
+.PHONY: wheel
+wheel: $(READY) ## dist/ebbtide-….whl, which runs without the repository; the same source gives the same bytes
+	@rm -f dist/*.whl
+	SOURCE_DATE_EPOCH=315532800 $(RUN) -m pip wheel --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+
+.PHONY: sbom
+sbom: $(READY) ## dist/ebbtide.cdx.json: what is in the image, in CycloneDX form, from its lock
+	@mkdir -p dist
+	@# It warns that a lock is a list and no graph.
+	PYTHONWARNINGS=ignore::UserWarning .venv/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --output-file dist/ebbtide.cdx.json requirements/image.txt
+
+.PHONY: notes
+notes: $(READY) ## dist/release-notes.md: what the changelog says of VERSION, which must be the one that is built
+	@mkdir -p dist
+	$(RUN) -m docs.changelog "$(VERSION)" > dist/release-notes.md
 
 .PHONY: lock
 lock: ## lock the newest versions that pyproject.toml allows
