@@ -48,14 +48,17 @@ class Window:
         return creation.began <= self.end and creation.ended >= self.begin
 
 
-class Creations:
-    """Guarded pods of the world's group, `RATE` each second, none of which is stored."""
+GUARDED: Final[Mapping[str, str]] = {vocabulary.GUARD_LABEL: vocabulary.GUARD_ENABLED}
 
-    def __init__(self, cluster: World) -> None:
+
+class Creations:
+    """Pods of the world's group, `RATE` each second, none of which is stored. The webhook knows them by `labels`."""
+
+    def __init__(self, cluster: World, labels: Mapping[str, str] = GUARDED) -> None:
         self.done: list[Creation] = []
         self._cluster = cluster
         self._url = f"{cluster.plane.server}/api/v1/namespaces/{cluster.namespace}/pods?dryRun=All"
-        self._body = orjson.dumps(_pod(cluster))
+        self._body = orjson.dumps(_pod(cluster, labels))
 
     @asynccontextmanager
     async def going_on(self) -> AsyncIterator[None]:
@@ -111,11 +114,11 @@ def excluded(pod: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted(set.intersection(*each))) if each else ()
 
 
-def _pod(cluster: World) -> dict[str, Any]:
+def _pod(cluster: World, labels: Mapping[str, str]) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"generateName": "load-", "labels": {vocabulary.GUARD_LABEL: vocabulary.GUARD_ENABLED}},
+        "metadata": {"generateName": "load-", "labels": dict(labels)},
         "spec": {
             "nodeSelector": {vocabulary.NODE_GROUP_LABEL: cluster.group},
             "containers": [{"name": "main", "image": "none"}],

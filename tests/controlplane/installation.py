@@ -38,14 +38,15 @@ _QUICK: Final = {
 
 
 class Release:
-    """One release, in a namespace of its own; the world's is that of the workers. Its webhook is called at `port`."""
+    """One release, in a namespace of its own; the world's is that of the workers. Its webhook is called at `port`,
+    by default one of its own."""
 
-    def __init__(self, cluster: World, folder: Path, version: str = "helm4") -> None:
+    def __init__(self, cluster: World, folder: Path, version: str = "helm4", *, port: int = 0) -> None:
         self.cluster = cluster
         self.name = cluster.name
         self.fullname = f"{cluster.name}-ebbtide"
         self.namespace = f"{cluster.name}-system"
-        self.port = free_port()
+        self.port = port or free_port()
         self.helm = Helm(version, folder / "helm", cluster.plane.kubeconfig)
         self._folder = folder
 

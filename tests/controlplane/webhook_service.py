@@ -104,6 +104,7 @@ class Service:
 
     def __init__(self) -> None:
         self.url = ""
+        self.port = 0
         self._replicas: dict[str, Replica] = {}
         self._bad: dict[str, int] = {}
         self._turn = count()
@@ -112,7 +113,8 @@ class Service:
     async def serving(self) -> AsyncIterator["Service"]:
         listening = bind(HOST, 0)
         listening.setblocking(False)
-        self.url = f"https://{HOST}:{listening.getsockname()[1]}/mutate"
+        self.port = listening.getsockname()[1]
+        self.url = f"https://{HOST}:{self.port}/mutate"
         with listening:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._accept(listening)), group.create_task(self._probe())]
