@@ -42,7 +42,7 @@ class Write(NamedTuple):
 
 
 # The writes of a scaler that has a task for a worker of its own and one for the pool. Those of one line are under way
-# at the same time when it is killed. Places on the pool do not wait for its Service, so that those are held back as well.
+# at the same time when it is killed. Places on the pool do not wait for its Service: they are held back as well.
 Line = Sequence[Write]
 BEGINNING: Sequence[Line] = (
     [Write("POST", "/statefulsets", times=2)],
