@@ -110,6 +110,8 @@ class TaskDesk:
             return None
         # While this process leads nothing is told before all is known; without a lease what was known last is.
         unknown = self._discovery.unknown() if self.running else ""
+        if self.running and not place.ready:
+            self._placements.at(place.target).wanted(task)
         return _not_ready(place, unknown) if unknown else place
 
     def records(self, cluster: int) -> Iterable[TaskRecord]:

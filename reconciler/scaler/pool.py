@@ -104,6 +104,10 @@ class Placement(Protocol):
         """Where the task is, None for a task that is not here."""
         ...
 
+    def wanted(self, task: TaskId) -> None:
+        """The task's client has asked for it while its worker was not ready: it is there, and will ask again."""
+        ...
+
     def records(self) -> Iterable[TaskRecord]:
         """All tasks that are here."""
         ...
@@ -134,7 +138,10 @@ class Desk(Protocol):
         ...
 
     def find(self, task: TaskId, cluster: int) -> Place | None:
-        """Where the task is; None for one that is unknown or belongs to another cluster."""
+        """Where the task is, for its client; None for one that is unknown or belongs to another cluster.
+
+        A worker that is not ready is kept for a client that goes on asking.
+        """
         ...
 
     def records(self, cluster: int) -> Iterable[TaskRecord]:

@@ -51,6 +51,13 @@ class Dedicated:
         reason = "its worker is being created"
         return Place(task, want.arrival.cluster, self.target, "", ready=False, reason=reason)
 
+    def wanted(self, task: TaskId) -> None:
+        """A client that was started anew only asks where its task is until it is sent there: a retry as well."""
+        worker = self._worker(self._basis.snapshot.name_for(task), task)
+        life = None if worker is None else self._basis.lives.known(worker.set.uid)
+        if life is not None:
+            life.use(self._basis.now)
+
     def records(self) -> Iterable[TaskRecord]:
         workers = (self._worker(worker.set.name, worker.task) for worker in self._basis.snapshot.workers())
         return [self._record(worker) for worker in workers if worker is not None]

@@ -62,6 +62,9 @@ class Local:
         entry = self._memory.get(task)
         return None if entry is None else self._place(entry)
 
+    def wanted(self, task: TaskId) -> None:
+        """Changes nothing: of a pod that never comes back the task is free when its promise has run out."""
+
     def records(self) -> Iterable[TaskRecord]:
         return [self._record(entry) for entry in self._memory.entries()]
 

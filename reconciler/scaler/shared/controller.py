@@ -104,6 +104,9 @@ class Shared:
         pin = self._standing.memory.pins.get(task)
         return None if pin is None else self._place(pin)
 
+    def wanted(self, task: TaskId) -> None:
+        """Changes nothing: a pin lasts while its pod is away."""
+
     def records(self) -> Iterable[TaskRecord]:
         """Also those that wait."""
         waiting = (waiter.arrival for waiter in self._standing.waiting.all)

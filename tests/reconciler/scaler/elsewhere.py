@@ -24,12 +24,16 @@ class Elsewhere:
         self.deaf = False
         self.placed: list[Arrival] = []
         self.cancelled: list[tuple[TaskId, bool]] = []
+        self.asked_for: list[TaskId] = []
         self.places: dict[TaskId, Place] = {}
         self.most_at_once = 0
         self._under_way = 0
 
     def find(self, task: TaskId) -> Place | None:
         return self.places.get(task)
+
+    def wanted(self, task: TaskId) -> None:
+        self.asked_for.append(task)
 
     def records(self) -> Iterable[TaskRecord]:
         for place in self.places.values():

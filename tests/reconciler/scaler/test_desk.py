@@ -227,6 +227,17 @@ async def test_small_tasks_go_to_the_pool_where_there_is_one(office: Office) -> 
 
 
 @in_office()
+async def test_whoever_asks_for_a_task_whose_worker_is_not_ready_still_wants_it(office: Office) -> None:
+    async with office.open():
+        office.dedicated.knows(task(1), ready=False)
+        office.dedicated.knows(task(2))
+        for each in (task(1), task(2), task(3)):
+            office.desk.find(each, 7)
+    office.desk.find(task(1), 7)
+    assert office.dedicated.asked_for == [task(1)]
+
+
+@in_office()
 async def test_a_place_that_is_not_ready_is_waited_for(office: Office) -> None:
     """Where it is, not where a new task would go."""
     office.room.local(0)

@@ -118,6 +118,21 @@ async def test_ws_30_a_worker_that_never_starts_goes(stage: Stage) -> None:
 
 
 @story()
+async def test_a_client_that_only_asks_where_its_task_is_keeps_the_worker_too(stage: Stage) -> None:
+    """One that was started anew asks for the state until it is sent there; a 404 would end its import."""
+    stage.no_room()
+    process = stage.start()
+    await process.ready()
+    asked = process.ask()
+    await asyncio.sleep(800.0)
+    process.dedicated.wanted(ID1)
+    begun = stage.time
+    await gone(stage, 950.0)
+    assert 900.0 <= stage.time - begun <= 915.0
+    assert (await asked).refused is not None
+
+
+@story()
 async def test_ws_30_counted_from_the_last_time_a_client_asked(stage: Stage) -> None:
     stage.no_room()
     process = stage.start()
