@@ -203,25 +203,27 @@ async def test_exactly_the_limit_is_admitted_and_what_a_quota_refuses_takes_no_p
     async with workers.scaling(tmp_path, text) as url:
         first = workers.client("1-170-100-0", LARGE)
         await quota.allow(sets=1, services=0)
+        small = workers.client("1-170-98-0", 1)
+        waiting = asyncio.ensure_future(small.init())
+        await refused_by_quota(workers, small)
         status, words, headers = await until_known(workers, "1-170-99-0")
         assert (status, "exceeded quota" in words, int(headers["Retry-After"]) > 0) == (503, True, True)
         assert await dedicated(url) == 0
         await quota.allow(sets=100, services=0)
         beginning = asyncio.ensure_future(first.init())
-
-        async def refused() -> bool:
-            return any(heard.status == 503 and "exceeded quota" in heard.text for heard in first.seen)
-
-        await workers.cluster.wait_until(refused, "the Service is refused")
+        await refused_by_quota(workers, first)
         await quota.allow(sets=100, services=100)
-        await asyncio.wait_for(beginning, 60)
+        await asyncio.wait_for(asyncio.gather(beginning, waiting), 60)
 
         answers = await asyncio.gather(*(init(workers, f"1-170-{number}-0") for number in range(10 * LIMIT)))
         places = {task: headers["Location"] for task, status, headers in answers if status == 302}
         turned_away = [int(headers["Retry-After"]) for _, status, headers in answers if status == 503]
         assert (len(places), len(turned_away), min(turned_away) > 0) == (LIMIT - 1, 9 * LIMIT + 1, True)
         made = await workers.named(STATEFUL_SETS)
+        pool = made.pop(POOL)
+        assert pool["spec"]["replicas"] == 1
         assert {annotations(raw)[0] for raw in made.values()} == {first.task, *places}
+        assert {*await workers.named(SERVICES)} == {POOL, *made}
         again = await asyncio.gather(*(init(workers, task) for task in places))
         assert {task: headers["Location"] for task, _, headers in again} == places
 
@@ -248,6 +250,13 @@ class Quota:
             return bool(found.get("status", {}).get("hard") == hard and found["status"].get("used"))
 
         await self._cluster.wait_until(in_force, f"the quota is {hard}")
+
+
+async def refused_by_quota(workers: Site, client: Client) -> None:
+    async def so() -> bool:
+        return any(heard.status == 503 and "exceeded quota" in heard.text for heard in client.seen)
+
+    await workers.cluster.wait_until(so, f"task {client.task} is told of the quota")
 
 
 async def init(workers: Site, task: str) -> tuple[str, int, Mapping[str, str]]:
