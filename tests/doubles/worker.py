@@ -76,10 +76,15 @@ class Worker(LoadWorker):
         """On a real socket; `self.port` is the port. All connections break in the end."""
         runner = web.ServerRunner(web.Server(self, handler_cancellation=True, access_log=None), shutdown_timeout=0.1)
         await runner.setup()
+        site = web.TCPSite(runner, host, port)
         try:
-            await web.TCPSite(runner, host, port).start()
+            await site.start()
             self.port = int(runner.addresses[0][1])
             yield self
+            await site.stop()
+            # Whoever has just been accepted is known to the server two turns of the loop later, and only then closed.
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
         finally:
             await runner.cleanup()
 
