@@ -212,9 +212,9 @@ async def test_it_lives_behind_a_proxy_that_adds_a_path(browser: Browser) -> Non
     path = "/api/v1/namespaces/ebbtide-system/pods/ebbtide-0:8080/proxy"
     async with staged(Stage(state(QUIET)), path) as stage, page_of(browser, stage.url) as watched:
         await expect(card(watched.page, "g / a").locator(".badge")).to_have_text("open")
+        assert watched.complaints == []
         await watched.page.get_by_role("link", name="readiness").click()
         await expect(watched.page).to_have_url(f"{stage.url}readyz")
-        assert watched.complaints == []
 
 
 async def test_zones_that_come_and_go_take_their_place(browser: Browser) -> None:
@@ -259,9 +259,22 @@ async def test_it_goes_on_when_the_reconciler_comes_back(browser: Browser) -> No
         await expect(card(watched.page, "g / a").locator(".badge")).to_have_text("blocked")
 
 
-async def test_an_answer_that_is_no_state_is_not_shown_as_one(browser: Browser) -> None:
-    """A sign-in page of a proxy, say."""
+async def test_one_that_takes_questions_and_never_answers_is_missed_as_well(browser: Browser) -> None:
+    async with staged(Stage(state(QUIET))) as stage, page_of(browser, stage.url) as watched:
+        await expect(watched.page.locator("#connection")).to_contain_text("live")
+        await watched.page.route("**/api/v1/state", lambda _unanswered: None)
+        await expect(watched.page.locator("#connection")).to_contain_text(
+            "out of date: the reconciler does not answer."
+        )
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [("<html>sign in</html>", "is no JSON"), ('{"kind": "Status"}', "is no state of ebbtide")],
+    ids=["the sign-in page of a proxy", "another program"],
+)
+async def test_an_answer_that_is_no_state_is_not_shown_as_one(browser: Browser, body: str, words: str) -> None:
     async with staged(Stage(state(QUIET))) as stage, page_of(browser, "about:blank") as watched:
-        await watched.page.route("**/api/v1/state", lambda route: route.fulfill(body="<html>sign in</html>"))
+        await watched.page.route("**/api/v1/state", lambda route: route.fulfill(body=body))
         await watched.page.goto(stage.url)
-        await expect(watched.page.locator("#connection")).to_contain_text("is no JSON")
+        await expect(watched.page.locator("#connection")).to_contain_text(words)

@@ -184,6 +184,16 @@ async def until(url: str, **expected: Any) -> dict[str, Any]:
             await asyncio.sleep(0.05)
 
 
+async def decided(url: str, reason: str) -> dict[str, Any]:
+    """Asks until there is a decision of this reason. Raises TimeoutError."""
+    async with asyncio.timeout(20):
+        while True:
+            for decision in (await fetch(url))[1].get("decisions", ()):
+                if decision["reason"] == reason:
+                    return dict(decision)
+            await asyncio.sleep(0.05)
+
+
 @pytest.fixture
 async def cluster() -> AsyncIterator[Cluster]:
     """Zone a with an old signal, zone b without."""
@@ -200,7 +210,9 @@ async def test_the_leader_says_what_its_controllers_know(cluster: Cluster) -> No
         found = await until(url, source="leader", webhook={"blockedZones": {"g": ["a"]}})
         assert found["leader"]["identity"] == found["answeredBy"] is not None
         assert states(found)["g/b"] == "open"
-        assert "ZoneBlocked" in {decision["reason"] for decision in found["decisions"]}
+        decision = await decided(url, "ZoneBlocked")
+        assert decision["regarding"]["kind"] == "Node"
+        assert decision["type"] == "Normal"
 
 
 async def test_a_follower_reads_the_nodes_and_names_the_leader(cluster: Cluster) -> None:

@@ -20,6 +20,7 @@ async function ask() {
   if (answer === null) throw new Error("the reconciler does not answer");
   const found = await answer.json().catch(() => ({ error: "an answer broke off, or is no JSON" }));
   if (!answer.ok || found.error) throw new Error(found.error ?? `the reconciler answers with ${answer.status}`);
+  if (!Array.isArray(found.cells)) throw new Error("an answer is no state of ebbtide");
   return found;
 }
 
