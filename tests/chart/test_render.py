@@ -9,8 +9,12 @@ import pytest
 import yaml
 
 from certs.spec import spec_of
-from ebbtide.config.admission import Certs
+from ebbtide.config import Settings
+from ebbtide.config.admission import Certs, Webhook
+from ebbtide.config.units import parse_duration
+from ebbtide.service.supervisor import GRACE
 from tests.chart.helm import CHART, NAMESPACE, Helm, Object, Values, only
+from webhook.main import grace
 
 SCHEMAS = "1.37"
 REGISTRATIONS = Path(__file__).resolve().parents[1] / "controlplane" / "registrations"
@@ -146,6 +150,38 @@ async def test_a_new_replica_serves_before_an_old_one_goes(helm: Helm) -> None:
         budget = only(objects, "PodDisruptionBudget", name)["spec"]
         assert (budget["maxUnavailable"], budget["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
         assert budget["selector"] == spec["selector"]
+
+
+@pytest.mark.parametrize("drain", [None, 39, 0.5, "39s", "0.65m", "38s999.5ms", "0s"])
+async def test_a_webhook_has_the_time_for_its_last_answers(drain: float | str | None, helm: Helm) -> None:
+    """Whatever the drain may be, written in whatever way."""
+    config = {} if drain is None else {"drain": drain}
+    objects = await helm.render({"config": {"webhook": config}})
+    spec = only(objects, "Deployment", "ebbtide-webhook")["spec"]["template"]["spec"]
+    settings = Settings(webhook=Webhook() if drain is None else Webhook(drain=parse_duration(drain)))
+    assert spec["terminationGracePeriodSeconds"] >= grace(settings)
+
+
+@pytest.mark.parametrize(
+    ("drain", "needed"), [(100, 106), ("1m30s", 96), ("1h", 3606), ("99.5s", 106), ("100001ms", 107)]
+)
+async def test_a_drain_that_a_pod_does_not_live_to_see_is_refused(drain: float | str, needed: int, helm: Helm) -> None:
+    """By the second."""
+    config = {"config": {"webhook": {"drain": drain}}}
+    short, enough = ({"webhook": {"terminationGracePeriodSeconds": needed - less}} | config for less in (1, 0))
+    assert f"Give it {needed} at least" in (await helm.template(short)).err
+    assert (await helm.template(enough)).code == 0
+
+
+async def test_load_data_is_answered_until_nobody_is_sent_to_an_old_replica(helm: Helm) -> None:
+    """And there is time for an orderly end after that; who is asked for nothing ends at once."""
+    objects = await helm.render({"config": {"worker-scaler": {"run": True}}})
+    spec = only(objects, "Deployment", "ebbtide-reconciler")["spec"]["template"]["spec"]
+    wait = spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert wait > 0
+    assert spec["terminationGracePeriodSeconds"] > wait + GRACE
+    for _, pod in pods(await helm.render()):
+        assert "lifecycle" not in pod["spec"]["containers"][0]
 
 
 async def test_a_change_of_the_configuration_rolls_the_pods(helm: Helm) -> None:

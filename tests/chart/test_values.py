@@ -27,6 +27,8 @@ REFUSED: dict[str, tuple[Values, str]] = {
     "an existing Secret without a name": ({"certificates": {"mode": "existing"}}, "certificates.existingSecret"),
     "workers in the release's namespace": ({"config": {"worker-scaler": {"namespace": NAMESPACE}}}, NAMESPACE),
     "a probe in the release's namespace": ({"tests": {"namespace": NAMESPACE}}, "tests.namespace"),
+    "a drain that is longer than a pod's end": ({"config": {"webhook": {"drain": "39001ms"}}}, "config.webhook.drain"),
+    "a pod's end that is shorter than the drain": ({"webhook": {"terminationGracePeriodSeconds": 20}}, "21 at least"),
     "the agent listening where it cannot": ({"agent": {"port": 70000}}, "port"),
 }
 ODD: dict[str, Any] = {

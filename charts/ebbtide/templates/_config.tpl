@@ -82,3 +82,14 @@ are the only ones that the reconciler may write.
 {{- toJson $value -}}
 {{- end -}}
 {{- end -}}
+
+{{/* Argument: a duration of the configuration, a number of seconds or a text such as "1h30m"; whole seconds, rounded up. */}}
+{{- define "ebbtide.seconds" -}}
+{{- $units := dict "h" 3600.0 "m" 60.0 "s" 1.0 "ms" 0.001 -}}
+{{- $sum := 0.0 -}}
+{{- range regexFindAll "[0-9.]+(ms|h|m|s)" (ternary . (printf "%vs" .) (kindIs "string" .)) -1 -}}
+{{- $unit := regexFind "[a-z]+$" . -}}
+{{- $sum = addf $sum (mulf (trimSuffix $unit . | float64) (get $units $unit)) -}}
+{{- end -}}
+{{- ceil $sum | int -}}
+{{- end -}}
