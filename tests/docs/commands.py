@@ -30,6 +30,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "pip install .": "tests/ebbtide/test_wheel.py installs the wheel that it makes, into an environment of its own",
     "docker ": "takes a container engine; tests/chart/test_image.py tries what the Dockerfile says",
     "helm test ": "takes a container; tests/controlplane/test_chart.py runs it, with its pod as a process",
+    "kubectl -n ebbtide-system port-forward ": "takes a kubelet; tests/browser opens the page of a real reconciler",
     "helm upgrade aws-node-termination-handler ": "somebody else's chart, from somewhere else",
     "aws ": "takes AWS; the files are held to the code by test_signals.py, the queue by tests/controlplane/test_sqs.py",
     "ebbtide reconciler ": "runs until it is stopped; most of tests/controlplane starts it so",
