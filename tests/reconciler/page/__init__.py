@@ -1,1 +1,1 @@
-"""Tests that documentation says what the program does."""
+"""Tests of the status page without a browser: what is served, and what it must not ask for."""
