@@ -1,0 +1,158 @@
+"""Somebody at a desk who types what the pages say: a shell with the tools that they name, on a cluster of their own.
+
+What is installed by these commands is the release `ebbtide` in `ebbtide-system`, as the pages call it. No container
+runs: the reconciler that is in its pods is run as a process at the address of such a pod, so that the API server's
+proxy leads to it. Commands that only a kubelet could answer are aimed at the same pods all the same.
+"""
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ebbtide.kube.errors import NotFound
+from ebbtide.kube.resources import NAMESPACES
+from tests.controlplane.build import tool
+from tests.controlplane.installation import Release
+from tests.controlplane.program import REPOSITORY, probe
+from tests.controlplane.world import World
+
+NAMESPACE: Final = "ebbtide-system"
+# Words in capitals that stand for a name of the reader's.
+_PLACEHOLDER: Final = re.compile(r"\b(GROUP/ZONE|NAMESPACE|GROUP|ZONE|NODE|POD|ID)\b")
+# What a kubelet, or the metrics server, answers: its target is looked up instead.
+_KUBELET: Final = re.compile(r"^(kubectl(?: -n \S+)?) (?:logs|port-forward|top(?= pods)) (.+?)(?: --\S+| \d+)*$")
+_PORT: Final = 8080
+# Seconds that a command may take on a busy machine.
+_PATIENCE: Final = 120.0
+
+
+@dataclass(frozen=True)
+class Said:
+    """How a command ended, and what it has said."""
+
+    code: int
+    out: str
+
+
+class Desk:
+    """Types commands; `names` stand for the placeholders."""
+
+    def __init__(self, cluster: World, folder: Path, names: Mapping[str, str]) -> None:
+        self.cluster = cluster
+        self.folder = folder
+        self._names = names
+        self._environ = _environ(cluster, folder)
+        self._stack = AsyncExitStack()
+        self._release = Release(cluster, folder)
+        self._release.name, self._release.fullname, self._release.namespace = "ebbtide", "ebbtide", NAMESPACE
+
+    async def types(self, text: str, *, good: tuple[int, ...] = (0,)) -> Said:
+        """Runs it as it stands there; fails unless it ends with a good code."""
+        said = await self._run(self._filled(text))
+        assert said.code in good, f"{text}\n{said.out}"
+        return said
+
+    async def sees(self, text: str) -> Said:
+        """Types it until it is answered with something, as somebody does who looks whether it has happened yet."""
+
+        async def something() -> Said | None:
+            said = await self.types(text)
+            return said if said.out.strip() and "No resources found" not in said.out else None
+
+        found = await self.cluster.wait_until(something, f"there is something to see: {text}")
+        assert found is not None
+        return found
+
+    def _filled(self, text: str) -> str:
+        aimed = _KUBELET.sub(r"\1 get \2", text) if not text.startswith("kubectl top") else text
+        return _PLACEHOLDER.sub(lambda word: self._names[word[1]], aimed.replace("get pods pods", "get pods"))
+
+    async def _run(self, text: str) -> Said:
+        process = await asyncio.create_subprocess_exec(
+            *("bash", "-euo", "pipefail", "-c", text),
+            cwd=self.folder,
+            env=self._environ,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                out, _ = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        return Said(process.returncode or 0, out.decode())
+
+    async def restart(self) -> None:
+        """Runs the reconciler of one of the pods that there are now, in place of an earlier one; returns when it is
+        ready."""
+        await self.stop()
+        pod = (await self._release.pods("reconciler"))[0]
+        address = f"{pod['status']['podIP']}:{_PORT}"
+        environ = {"EBBTIDE__OBSERVABILITY__LISTEN": address}
+        container = pod["spec"]["containers"][0]
+        process = await self._stack.enter_async_context(self._release.contained(pod, container, **environ))
+
+        async def ready() -> bool:
+            assert process.process.returncode is None, "\n".join(process.log)
+            return "serving" in "\n".join(process.log) and (await probe(f"http://{address}", "/readyz"))[0] == 200
+
+        await self.cluster.wait_until(ready, "the reconciler is ready")
+
+    async def stop(self) -> None:
+        """Kills the reconciler, if one runs."""
+        await self._stack.aclose()
+
+    async def clear(self) -> None:
+        """Nothing of the release is left, whatever a test has done or not."""
+        await self.stop()
+        await self._run(f"helm uninstall ebbtide --namespace {NAMESPACE} --wait --ignore-not-found")
+        await gone(self.cluster)
+
+
+async def gone(cluster: World) -> None:
+    """Deletes the namespace of the release, and returns when it is no more: also one that another test has left."""
+
+    async def away() -> bool:
+        try:
+            await cluster.client.delete(NAMESPACES, NAMESPACE)
+            await cluster.client.get(NAMESPACES, NAMESPACE)
+        except NotFound:
+            return True
+        return False
+
+    await cluster.wait_until(away, f"{NAMESPACE} is gone", seconds=60)
+
+
+@asynccontextmanager
+async def desk(cluster: World, folder: Path, names: Mapping[str, str]) -> AsyncIterator[Desk]:
+    """A desk on a cluster without the release, and without it again at the end."""
+    await gone(cluster)
+    made = Desk(cluster, folder, names)
+    try:
+        yield made
+    finally:
+        await made.clear()
+
+
+def _environ(cluster: World, folder: Path) -> dict[str, str]:
+    """The tools on the path, and a home of its own for each."""
+    (folder / "charts").symlink_to(REPOSITORY / "charts")
+    (folder / "bin").mkdir()
+    for name, target in (
+        ("helm", tool("helm4")),
+        ("kubectl", Path(cluster.plane.binaries["kubectl"])),
+        ("ebbtide", Path(sys.executable).parent / "ebbtide"),
+    ):
+        (folder / "bin" / name).symlink_to(target)
+    homes = {f"HELM_{name.upper()}_HOME": str(folder / name) for name in ("cache", "config", "data")}
+    path = f"{folder / 'bin'}:{os.environ['PATH']}"
+    return {**os.environ, **homes, "PATH": path, "KUBECONFIG": str(cluster.plane.kubeconfig)}

@@ -1,0 +1,133 @@
+"""The commands of the pages on a cluster, one after the other, as they stand there."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from ebbtide import vocabulary
+from ebbtide.kube.resources import NAMESPACES, PDBS, PODS
+from tests.controlplane.desk import Desk, desk
+from tests.controlplane.expectations import all_in_zone, all_prevented, none_prevented
+from tests.controlplane.world import World
+from tests.docs.commands import commands, on_a_cluster
+
+pytestmark = pytest.mark.controlplane
+
+GETTING_STARTED = "docs/getting-started.md"
+# What its reader changes the cluster by; each has a test of its own below.
+RUNNING = "docs/running.md"
+CHANGING = (
+    "charts/ebbtide/README.md",
+    "docs/cleanup.md",
+    "docs/karpenter.md",
+    "docs/migration.md",
+    "docs/operating.md",
+)
+SIGNAL = "kubectl taint node NODE aws-node-termination-handler/rebalance-recommendation=1700000000:NoSchedule"
+ROLLED = "kubectl -n ebbtide-system rollout status deployment ebbtide-reconciler"
+# It says what is wrong by its code, and on a cluster without autoscaler or signals something may be.
+FINDINGS = (0, 1)
+WORKERS = "tidb-serverless"
+WRITES = r"helm|kubectl.* (taint|label|annotate|scale|create|delete|apply|patch) |ebbtide cleanup"
+
+
+def good(text: str) -> tuple[int, ...]:
+    return FINDINGS if text.startswith("ebbtide preflight") else (0,)
+
+
+async def follow(at: Desk, page: str) -> None:
+    """All commands of a page; whoever waits for a roll-out has a new reconciler afterwards."""
+    for text in on_a_cluster(page):
+        await at.types(text, good=good(text))
+        if text == ROLLED:
+            await at.restart()
+
+
+async def test_getting_started_ends_with_a_zone_that_has_closed_and_opened(cluster: World, tmp_path: Path) -> None:
+    """What is only watched changes nothing; in earnest pods move and the zone is tainted while there is a signal."""
+    zone_a = await cluster.add_nodes("a", 1)
+    await cluster.deployment("tikv", 2)
+    await cluster.ready_pods("tikv", 2)
+    await cluster.add_nodes("b", 1)
+    earnest = False
+    async with desk(cluster, tmp_path, {"NODE": zone_a[0], "NAMESPACE": cluster.namespace}) as at:
+        for text in on_a_cluster(GETTING_STARTED):
+            await (at.sees(text) if "get events" in text else at.types(text, good=good(text)))
+            earnest = earnest or text.startswith("helm upgrade")
+            if text == ROLLED:
+                await at.restart()
+            elif text == SIGNAL and earnest:
+                await all_prevented(cluster, zone_a)
+                await all_in_zone(cluster, "tikv", 2, "b")
+            elif text.endswith("rebalance-recommendation-"):
+                await none_prevented(cluster, zone_a)
+            elif text == "ebbtide explain node NODE":
+                assert "is older than 300 s" in (await at.types(text)).out
+                await none_prevented(cluster, zone_a)
+        assert earnest
+
+
+async def install(at: Desk) -> None:
+    """By the command of the chart's own page."""
+    await follow(at, "charts/ebbtide/README.md")
+    await at.types(ROLLED)
+    await at.restart()
+
+
+@asynccontextmanager
+async def pods_of_the_pages(cluster: World) -> AsyncIterator[None]:
+    """The pods that the pages speak of, in the namespaces that they name; budgets hold them where they are."""
+    named = {"tidb": ("tikv-0", {}), WORKERS: ("worker", {vocabulary.POOL_LABEL: "shared"})}
+    for namespace, (name, labels) in named.items():
+        await cluster.client.create(NAMESPACES, {"metadata": {"name": namespace}})
+        pod = cluster.template(name, labels=labels)
+        pod["metadata"]["name"] = name
+        budget = {"minAvailable": 1, "selector": {"matchLabels": {"app": name}}}
+        await cluster.client.create(PDBS, {"metadata": {"name": "tikv"}, "spec": budget}, namespace=namespace)
+        await cluster.client.create(PODS, pod, namespace=namespace)
+    yield
+    for namespace in named:
+        await cluster.client.delete(NAMESPACES, namespace)
+
+
+async def test_what_pages_look_at_can_be_looked_at(cluster: World, tmp_path: Path) -> None:
+    """Every command of runbooks and of other pages that change nothing, while a zone is blocked."""
+    zone_a = await cluster.add_nodes("a", 2)
+    names = {"NODE": zone_a[0], "GROUP/ZONE": f"{cluster.group}/a", "ZONE": "a", "POD": "worker", "ID": "1-170-3-0"}
+    pages = {each.page for each in commands()} - {*CHANGING, GETTING_STARTED, RUNNING}
+    texts = sorted({text for page in pages for text in on_a_cluster(page)})
+    assert not [text for text in texts if re.match(WRITES, text)]
+    async with desk(cluster, tmp_path, names) as at, pods_of_the_pages(cluster):
+        await install(at)
+        for node in zone_a:
+            await cluster.signal(node)
+        await all_prevented(cluster, zone_a)
+        for text in texts:
+            await at.types(text, good=good(text))
+        assert "held-back" in (await at.types("ebbtide explain pod tidb/tikv-0")).out
+
+
+async def test_it_is_run_from_a_desk_as_the_page_says(cluster: World, tmp_path: Path) -> None:
+    await cluster.add_nodes("a", 1)
+    async with desk(cluster, tmp_path, {}) as at:
+        (tmp_path / "ebbtide.toml").write_text("", encoding="utf-8")
+        await follow(at, RUNNING)
+
+
+async def test_operating_and_leaving(cluster: World, tmp_path: Path) -> None:
+    """Upgrade, back, other sources of signals, guarded namespaces; at the end no node is tainted, whatever it was."""
+    zone_a = await cluster.add_nodes("a", 1)
+    await cluster.add_nodes("b", 1)
+    names = {"GROUP/ZONE": f"{cluster.group}/a", "NAMESPACE": cluster.namespace}
+    async with desk(cluster, tmp_path, names) as at:
+        await install(at)
+        await cluster.signal(zone_a[0], value="1700000000")
+        await all_prevented(cluster, zone_a)
+        for page in ("docs/operating.md", "docs/migration.md", "docs/karpenter.md"):
+            await follow(at, page)
+        await at.stop()
+        await follow(at, "docs/cleanup.md")
+        await none_prevented(cluster, zone_a)
