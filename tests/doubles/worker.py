@@ -5,6 +5,7 @@ async with Worker().listening("127.0.0.7", 19500) as worker:
 """
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -14,6 +15,9 @@ from aiohttp import web
 
 from ebbtide.sim.loaders.tasks import TaskNumber
 from ebbtide.sim.loaders.worker import CLUSTER, PATH, LoadWorker
+
+# Of the loop, from a connection that is accepted to one that the server knows.
+_TURNS = 3
 
 __all__ = ["CLUSTER", "PATH", "Taken", "Worker"]
 
@@ -76,15 +80,16 @@ class Worker(LoadWorker):
         """On a real socket; `self.port` is the port. All connections break in the end."""
         runner = web.ServerRunner(web.Server(self, handler_cancellation=True, access_log=None), shutdown_timeout=0.1)
         await runner.setup()
-        site = web.TCPSite(runner, host, port)
+        listening = socket.create_server((host, port))
         try:
-            await site.start()
+            await web.SockSite(runner, listening).start()
             self.port = int(runner.addresses[0][1])
             yield self
-            await site.stop()
-            # Whoever has just been accepted is known to the server two turns of the loop later, and only then closed.
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
+            # A server that is closed while it takes somebody in loses that connection (CPython gh-109564): first nobody
+            # is taken in any more, and whoever has been is made known.
+            asyncio.get_running_loop().remove_reader(listening)
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
         finally:
             await runner.cleanup()
 
