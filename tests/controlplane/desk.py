@@ -27,6 +27,8 @@ NAMESPACE: Final = "ebbtide-system"
 _PLACEHOLDER: Final = re.compile(r"\b(GROUP/ZONE|NAMESPACE|GROUP|ZONE|NODE|POD|ID)\b")
 # What a kubelet, or the metrics server, answers: its target is looked up instead.
 _KUBELET: Final = re.compile(r"^(kubectl(?: -n \S+)?) (?:logs|port-forward|top(?= pods)) (.+?)(?: --\S+| \d+)*$")
+# What kubectl says where nothing is selected; its exit code is 0.
+_NOTHING: Final = "No resources found"
 _PORT: Final = 8080
 # Seconds that a command may take on a busy machine.
 _PATIENCE: Final = 120.0
@@ -56,6 +58,7 @@ class Desk:
         """Runs it as it stands there; fails unless it ends with a good code."""
         said = await self._run(self._filled(text))
         assert said.code in good, f"{text}\n{said.out}"
+        assert aimed(text) == text or _NOTHING not in said.out, f"{text} is aimed at nothing"
         return said
 
     async def sees(self, text: str) -> Said:
@@ -63,15 +66,14 @@ class Desk:
 
         async def something() -> Said | None:
             said = await self.types(text)
-            return said if said.out.strip() and "No resources found" not in said.out else None
+            return said if said.out.strip() and _NOTHING not in said.out else None
 
         found = await self.cluster.wait_until(something, f"there is something to see: {text}")
         assert found is not None
         return found
 
     def _filled(self, text: str) -> str:
-        aimed = _KUBELET.sub(r"\1 get \2", text) if not text.startswith("kubectl top") else text
-        return _PLACEHOLDER.sub(lambda word: self._names[word[1]], aimed.replace("get pods pods", "get pods"))
+        return _PLACEHOLDER.sub(lambda word: self._names[word[1]], aimed(text))
 
     async def _run(self, text: str) -> Said:
         process = await asyncio.create_subprocess_exec(
@@ -116,6 +118,15 @@ class Desk:
         await self.stop()
         await self._run(f"helm uninstall ebbtide --namespace {NAMESPACE} --wait --ignore-not-found")
         await gone(self.cluster)
+
+
+def aimed(text: str) -> str:
+    """The command, or where a kubelet would have to answer it, one that looks its target up."""
+    found = _KUBELET.match(text)
+    if found is None:
+        return text
+    kind = "" if re.match(r'"?\w+/|pods ', found[2]) else "pods "
+    return f"{found[1]} get {kind}{found[2]}"
 
 
 async def gone(cluster: World) -> None:

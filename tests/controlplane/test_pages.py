@@ -12,7 +12,7 @@ from ebbtide.kube.resources import NAMESPACES, PDBS, PODS
 from tests.controlplane.desk import Desk, desk
 from tests.controlplane.expectations import all_in_zone, all_prevented, none_prevented
 from tests.controlplane.world import World
-from tests.docs.commands import commands, on_a_cluster
+from tests.docs.commands import commands, in_sentences, on_a_cluster
 
 pytestmark = pytest.mark.controlplane
 
@@ -31,6 +31,14 @@ ROLLED = "kubectl -n ebbtide-system rollout status deployment ebbtide-reconciler
 # It says what is wrong by its code, and on a cluster without autoscaler or signals something may be.
 FINDINGS = (0, 1)
 WORKERS = "tidb-serverless"
+# Within sentences: fragments, and what is about objects that others make. All else is tried.
+NOT_TRIED = (
+    "kubectl delete pod",
+    "kubectl ebbtide",
+    "kubectl -n NAMESPACE annotate statefulset ldw-shared",
+    "kubectl -n ebbtide-system describe certificate",
+    "kubectl -n kube-system rollout restart deployment cluster-autoscaler",
+)
 WRITES = r"helm|kubectl.* (taint|label|annotate|scale|create|delete|apply|patch) |ebbtide cleanup"
 
 
@@ -70,6 +78,12 @@ async def test_getting_started_ends_with_a_zone_that_has_closed_and_opened(clust
         assert earnest
 
 
+def sentences() -> list[str]:
+    """Commands of kubectl within sentences, but for those that getting started runs."""
+    done = on_a_cluster(GETTING_STARTED)
+    return [text for text in in_sentences("kubectl") if text not in done and not text.startswith(NOT_TRIED)]
+
+
 async def install(at: Desk) -> None:
     """By the command of the chart's own page."""
     await follow(at, "charts/ebbtide/README.md")
@@ -97,6 +111,7 @@ async def test_what_pages_look_at_can_be_looked_at(cluster: World, tmp_path: Pat
     """Every command of runbooks and of other pages that change nothing, while a zone is blocked."""
     zone_a = await cluster.add_nodes("a", 2)
     names = {"NODE": zone_a[0], "GROUP/ZONE": f"{cluster.group}/a", "ZONE": "a", "POD": "worker", "ID": "1-170-3-0"}
+    names["NAMESPACE"] = cluster.namespace
     pages = {each.page for each in commands()} - {*CHANGING, GETTING_STARTED, RUNNING}
     texts = sorted({text for page in pages for text in on_a_cluster(page)})
     assert not [text for text in texts if re.match(WRITES, text)]
@@ -107,6 +122,8 @@ async def test_what_pages_look_at_can_be_looked_at(cluster: World, tmp_path: Pat
         await all_prevented(cluster, zone_a)
         for text in texts:
             await at.types(text, good=good(text))
+        for text in sentences():
+            await at.types(f"{text} --dry-run=server" if re.match(WRITES, text) else text)
         assert "held-back" in (await at.types("ebbtide explain pod tidb/tikv-0")).out
 
 

@@ -88,3 +88,9 @@ def blocks(page: Path, *languages: str) -> Iterator[str]:
 def on_a_cluster(page: str) -> tuple[str, ...]:
     """The commands of one page that are run on a cluster, in their order."""
     return tuple(each.text for each in commands_of(ROOT / page) if each.place is Place.CLUSTER)
+
+
+def in_sentences(program: str) -> tuple[str, ...]:
+    """The commands of that program that stand within a sentence of some page."""
+    pattern = re.compile(rf"`({program} [^`…]*)`")
+    return tuple(sorted({code for page in PAGES for code in pattern.findall(page.read_text(encoding="utf-8"))}))

@@ -11,14 +11,12 @@ from pathlib import Path
 import pytest
 
 from ebbtide.cli.main import main
-from tests.docs.commands import ELSEWHERE, PAGES, ROOT, Place, blocks, commands
+from tests.docs.commands import ELSEWHERE, PAGES, ROOT, Place, blocks, commands, in_sentences
 
 # In a minute of a real clock nothing more is played than in none of it.
 SLOW = re.compile(r"--speed \d+")
 LOCAL = sorted({each.text for each in commands() if each.place is Place.LOCAL})
-INLINE = sorted(
-    {code for page in PAGES for code in re.findall(r"`(ebbtide [a-z][^`…]*)`", page.read_text(encoding="utf-8"))}
-)
+INLINE = [code for code in in_sentences("ebbtide") if re.match(r"ebbtide [a-z]", code)]
 
 
 def tracked() -> Iterator[Path]:
