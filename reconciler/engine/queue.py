@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final, Generic, TypeVar
 
+from ebbtide.kube.backoff import doubled
+
 K = TypeVar("K", bound=Hashable)
 
 # Outdated entries that the heap of delays may carry beside the live ones before it is swept.
@@ -36,8 +38,7 @@ class Backoff:
 
     def delay(self, failures: int, chance: float) -> float:
         """Seconds to wait after `failures` earlier ones (0 for the first); `chance` in [0, 1) places the jitter."""
-        doubled = self.first * 2.0 ** min(failures, 64)
-        return min(doubled, self.most) * (1 + self.jitter * chance)
+        return doubled(self.first, failures, self.most) * (1 + self.jitter * chance)
 
 
 class RateLimit:

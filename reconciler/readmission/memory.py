@@ -10,6 +10,7 @@ Instants are monotonic seconds.
 from dataclasses import dataclass
 from typing import Final
 
+from ebbtide.kube.backoff import doubled
 from reconciler.readmission.decide import History, OwnerKey
 
 # Controllers replace a pod within a second; one that takes longer than this is scaled down, or has troubles of its own.
@@ -51,7 +52,7 @@ class OwnerMemory:
             self.futile, self.retry_at = 0, 0.0
         if not awaited or right is not False:
             return False
-        self.retry_at = monotonic + min(FIRST_PAUSE * 2.0**self.futile, LONGEST_PAUSE)
+        self.retry_at = monotonic + doubled(FIRST_PAUSE, self.futile, LONGEST_PAUSE)
         self.futile += 1
         return True
 

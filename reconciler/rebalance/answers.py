@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ebbtide.config.rebalance import NodeRebalance
+from ebbtide.kube.backoff import doubled
 from ebbtide.kube.errors import (
     ApiError,
     BudgetRefused,
@@ -75,7 +76,7 @@ def read_answer(failure: KubeError | None, failures: int, rules: NodeRebalance) 
 
 
 def _backoff(failures: int) -> float:
-    return _jittered(min(_FIRST_BACKOFF * 2 ** min(failures, 10), _LONGEST_BACKOFF))
+    return _jittered(doubled(_FIRST_BACKOFF, failures, _LONGEST_BACKOFF))
 
 
 def _jittered(seconds: float) -> float:

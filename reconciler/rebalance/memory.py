@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ebbtide.config.rebalance import NodeRebalance
+from ebbtide.kube.backoff import doubled
 from ebbtide.model import Cell, NodeFacts
 from reconciler.rebalance.plan import Change, NodeWrite, Plan, Wish, is_prevented
 from reconciler.rebalance.signal import first_seen
@@ -33,7 +34,7 @@ class Fight:
     @property
     def restraint(self) -> float:
         """Seconds to wait before the taint is set again."""
-        return 0.0 if self.rounds == 0 else min(_FIRST_RESTRAINT * 2 ** (self.rounds - 1), _LONGEST_RESTRAINT)
+        return 0.0 if self.rounds == 0 else doubled(_FIRST_RESTRAINT, self.rounds - 1, _LONGEST_RESTRAINT)
 
     def removed(self, monotonic: float) -> None:
         """Counts one more removal; a long peace makes it a first one again."""

@@ -10,6 +10,7 @@ Pure: instants and durations are monotonic seconds.
 
 from dataclasses import dataclass
 
+from ebbtide.kube.backoff import doubled
 from ebbtide.model import NodeFacts
 from reconciler.rebalance.plan import soonest
 
@@ -103,7 +104,7 @@ class Standing:
 
     def _pause(self, now: float) -> None:
         self._asked = None
-        self._ask_at = now + min(_FIRST_PAUSE * 2 ** min(self._failures, 10), _LONGEST_PAUSE)
+        self._ask_at = now + doubled(_FIRST_PAUSE, self._failures, _LONGEST_PAUSE)
         self._failures += 1
 
 

@@ -5,6 +5,8 @@ Instants are monotonic seconds.
 
 from typing import Final
 
+from ebbtide.kube.backoff import doubled
+
 # Two changes that far apart are one fight.
 REMEMBERED: Final = 1800.0
 # A rival's next write is not answered sooner than this, and twice as late each time up to the longest.
@@ -46,5 +48,5 @@ class Writers:
         """Seconds until the next write that only restores what somebody else has changed."""
         if not self.conflicting:
             return 0.0
-        pause = min(FIRST_PAUSE * 2.0 ** min(self.conflicting - 2, 10), LONGEST_PAUSE)
+        pause = doubled(FIRST_PAUSE, self.conflicting - 2, LONGEST_PAUSE)
         return max(0.0, self._last_write + pause - now)

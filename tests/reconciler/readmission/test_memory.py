@@ -23,6 +23,14 @@ def test_wh_62_pauses_double_up_to_an_hour() -> None:
     assert pauses == [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]
 
 
+def test_wh_62_a_webhook_may_be_away_for_months() -> None:
+    """The five thousandth deletion in vain is followed by a pause of an hour as well."""
+    memory = OwnerMemory()
+    for tried in range(5000):
+        assert deleted(memory, float(tried), right=False)
+    assert (memory.futile, memory.history(4999.0).retry_in) == (5000, LONGEST_PAUSE)
+
+
 def test_wh_62_one_that_comes_back_right_ends_the_pause() -> None:
     """Also one that nobody deleted."""
     memory = OwnerMemory()

@@ -189,6 +189,15 @@ def test_a_restraint_is_never_longer_than_a_minute(gaps: list[float]) -> None:
         assert fight.restore_at == at + fight.restraint
 
 
+def test_a_fight_may_last_for_days() -> None:
+    """The taint comes back a minute after its five thousandth removal as well."""
+    fight, at = Fight(removed_at=0.0), 0.0
+    for _ in range(5000):
+        at += 1.0
+        fight.removed(at)
+    assert (fight.rounds, fight.restraint, fight.restore_at) == (5000, 60.0, at + 60.0)
+
+
 def test_a_long_peace_makes_an_accident_of_the_next_removal() -> None:
     """Counted from the moment at which the taint was back."""
     fight = Fight(removed_at=0.0)
