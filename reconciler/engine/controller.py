@@ -34,6 +34,13 @@ class Again:
 Reconcile = Callable[[K], Awaitable[Again | None]]
 
 
+def _end_if_cancelled() -> None:
+    """Raises the cancellation that a reconcile has swallowed, be it inside of a library: the term would never end."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
 def _unmeasured(_seconds: float, _result: str) -> None:
     """Default of `measure`."""
 
@@ -106,6 +113,7 @@ class Controller(Generic[K]):
                 return
             try:
                 await self._look_at(key)
+                _end_if_cancelled()
             except asyncio.CancelledError:
                 self.queue.add(key)
                 raise

@@ -20,6 +20,7 @@ from ebbtide.kube.patch import Operation, add, only_at, pointer, remove, remove_
 from ebbtide.kube.resources import NODES
 from ebbtide.kube.store import Store
 from ebbtide.model import NodeFacts, format_time
+from reconciler.engine.together import together
 from reconciler.rebalance.plan import Change, NodeWrite, Plan
 
 # Wide enough that a hundred nodes take a few round trips, narrow enough to leave the API server's queue to others.
@@ -92,7 +93,7 @@ class Act:
     async def write(self, plan: Plan) -> Outcome:
         """Writes the signal nodes, whose state is the evidence, and only if that held all the others.
 
-        Raises NotLeading as soon as this process may not write any more.
+        Raises NotLeading if this process may not write any more, after the answers to what it has sent already.
         """
         evidence = await self._wave([write for write in plan.writes if write.signalled])
         rest = [write for write in plan.writes if not write.signalled]
@@ -106,12 +107,7 @@ class Act:
             async with self._free:
                 return await self._one(write)
 
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(bounded(write)) for write in writes]
-        except* NotLeading as lost:
-            raise lost.exceptions[0] from None
-        return _sum(task.result() for task in tasks)
+        return _sum(await together(map(bounded, writes)))
 
     async def _one(self, write: NodeWrite) -> Outcome:
         """Writes on the newest version that says what was decided on; a heartbeat changes nothing but the version.

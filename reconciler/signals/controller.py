@@ -11,6 +11,7 @@ from typing import Final
 
 from ebbtide.kube.backoff import Backoff
 from ebbtide.kube.errors import KubeError, NotLeading
+from reconciler.engine.together import together
 from reconciler.signals.act import Act
 from reconciler.signals.decide import Result
 from reconciler.signals.envelope import MalformedError, read
@@ -98,7 +99,7 @@ class QueueReader:
         mark = object()
         self._started[mark] = asyncio.get_running_loop().time()
         try:
-            results = await asyncio.gather(*(self._store(message) for message in messages))
+            results = await together(map(self._store, messages))
             done = [message for message, result in zip(messages, results, strict=True) if result.done]
             if done:
                 await self._delete(queue, done)
@@ -129,6 +130,9 @@ class QueueReader:
             return Result.FAILED, ""
         except KubeError as error:
             return Result.FAILED, str(error)
+        except Exception as error:  # a defect that one message meets holds up neither its siblings nor the leader
+            self._report.defect(error)
+            return Result.FAILED, ""
         if result is Result.STORED and node is not None:
             self._report.stored(told.notice, node)
         return result, ""

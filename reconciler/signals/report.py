@@ -37,6 +37,10 @@ class Report:
         if why:
             log.warning("message stays in the queue", result=result.value, why=why)
 
+    def defect(self, error: Exception) -> None:
+        """Looking at a message has failed as nobody foresaw: the message stays, and each time may be another defect."""
+        log.error("message failed unexpectedly", exc_info=error)
+
     def stored(self, notice: Notice, node: NodeFacts) -> None:
         """The node has the signal now."""
         log.info("signal stored", node=node.name, notice=str(notice))

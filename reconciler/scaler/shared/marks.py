@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from ebbtide.kube.errors import Conflict, NotFound
+from reconciler.engine.together import together
 from reconciler.scaler.pods import WorkerPod
 from reconciler.scaler.shared.act import Act
 
@@ -19,16 +20,10 @@ class Marks:
         self._one = asyncio.Lock()
 
     async def busy(self, pods: Iterable[WorkerPod]) -> frozenset[int]:
-        """Marks those that are not yet; the ordinals of pods that are gone, or going. Raises KubeError.
-
-        No task group: one whose task fails in the moment of a cancellation would swallow that.
-        """
+        """Marks those that are not yet; the ordinals of pods that are gone, or going. Raises KubeError."""
         async with self._one:
             unmarked = [pod for pod in pods if not pod.busy]
-            marked = await asyncio.gather(*map(self._mark, unmarked), return_exceptions=True)
-        for outcome in marked:
-            if isinstance(outcome, BaseException):
-                raise outcome
+            marked = await together(map(self._mark, unmarked))
         return frozenset(pod.ordinal for pod, done in zip(unmarked, marked, strict=True) if not done)
 
     async def idle(self, pod: WorkerPod, empty: Callable[[], bool]) -> None:

@@ -4,10 +4,10 @@ Shrinking and promising exclude each other through the ledger: first it says whi
 tasks are read once more, then the set is written in the very version that was looked at, then they are open again.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
 from ebbtide.kube.errors import Conflict, Invalid, KubeError
+from reconciler.engine.together import together
 from reconciler.engine.verdict import words
 from reconciler.scaler.pods import WorkerPod, WorkerSet
 from reconciler.scaler.pool import Unavailable
@@ -136,10 +136,7 @@ class Scaling:
             raise StatusUnknown(again.kept.reason if again.kept is not None else "it is needed again")
 
     async def _ask_all(self, pods: Iterable[WorkerPod]) -> None:
-        answers = await asyncio.gather(*(self._ask(pod) for pod in pods), return_exceptions=True)
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                raise answer
+        await together(self._ask(pod) for pod in pods)
 
 
 def decisions(pool: Pool, standing: Standing) -> tuple[Size, Shrink]:

@@ -1,6 +1,7 @@
 """The controller: keys in, reconciles one at a time per key, and the retry that each outcome earns."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import pytest
@@ -147,6 +148,56 @@ def test_a_key_that_was_cut_off_by_the_end_of_a_term_is_looked_at_in_the_next() 
         return calls
 
     assert simulate(main()) == ["a", "a"]
+
+
+async def swallowed() -> None:
+    """Of a cancellation nothing is left."""
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(10)
+
+
+async def replaced() -> None:
+    """A cancellation becomes a failure, which would be repeated."""
+    try:
+        await asyncio.sleep(10)
+    except asyncio.CancelledError:
+        raise NotLeading("no lease") from None
+
+
+async def grouped() -> None:
+    """A task fails while its group is being cancelled."""
+
+    async def refused() -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(10)
+        raise NotLeading("no lease")
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(refused())
+
+
+@pytest.mark.parametrize("wait", [swallowed, replaced, grouped])
+def test_a_term_ends_although_a_reconcile_swallows_its_cancellation(wait: Callable[[], Awaitable[None]]) -> None:
+    """And the key is looked at in the next term, as one that was cut off."""
+
+    async def main() -> tuple[bool, list[tuple[str, float]]]:
+        calls: list[tuple[str, float]] = []
+
+        async def reconcile(key: str) -> None:
+            calls.append((key, now()))
+            await wait()
+
+        controller = Controller("test", reconcile, queue=steady())
+        controller.queue.add("a")
+        term = asyncio.ensure_future(controller.run())
+        await asyncio.sleep(5)
+        term.cancel()
+        await asyncio.wait([term], timeout=100)
+        ended = term.cancelled()
+        await run_for(1, controller)
+        return ended, calls
+
+    assert simulate(main()) == (True, [("a", 0), ("a", 5)])
 
 
 def test_draining_finishes_what_is_under_way_and_begins_nothing_new() -> None:

@@ -1,14 +1,22 @@
 """From the queue to the node, against a server of queues: nothing is lost, nothing is told twice."""
 
 import asyncio
+from functools import partial
 
 import pytest
+from structlog.testing import capture_logs
 
 from ebbtide.kube.resources import EVENTS, NODES
+from ebbtide.model import NodeFacts
 from ebbtide.sim.faults import Answer, Delay, When
-from ebbtide.vocabulary import INTERRUPTION_NOTICE_ANNOTATION
+from ebbtide.vocabulary import INTERRUPTION_NOTICE_ANNOTATION, SIGNAL_TAINT_KEY
+from reconciler.signals.act import Act
+from reconciler.signals.controller import QueueReader
+from reconciler.signals.decide import Result
+from reconciler.signals.envelope import Told
+from reconciler.signals.queue import opened
 from tests.ebbtide.kube.wire import until
-from tests.reconciler.signals.sqs import gate, interruption, new_queue, rebalance
+from tests.reconciler.signals.sqs import REGION, gate, interruption, new_queue, rebalance
 from tests.reconciler.signals.stage import FOREIGN, reading, stage
 
 PATCHES = When(method="PATCH", path="/api/v1/nodes/*")
@@ -133,6 +141,37 @@ async def test_a_node_that_is_being_deleted_is_not_written(queues: str) -> None:
             await queue.emptied()
         assert on.count("leaving") == 1
         assert await on.signals("a1") == []
+
+
+class Defective(Act):
+    """Falls over one instance."""
+
+    async def store(self, told: Told) -> tuple[Result, NodeFacts | None]:
+        if told.instance == "i-1":
+            raise ZeroDivisionError(told.instance)
+        return await super().store(told)
+
+
+async def test_a_defect_that_one_message_meets_holds_up_no_other(queues: str) -> None:
+    """It stays in the queue, is told with its traceback, and the reader goes on."""
+    async with stage() as on, new_queue(queues) as queue:
+        for name, instance in (("a1", "i-1"), ("a2", "i-2"), ("a3", "i-3")):
+            on.add_node(name, instance)
+        await queue.send(rebalance("i-1"), rebalance("i-2"))
+        reader = QueueReader(
+            partial(opened, queue.url, REGION), Defective(on.client, on.nodes, SIGNAL_TAINT_KEY), on.report
+        )
+        with capture_logs() as entries:
+            async with reading(reader) as running:
+                await on.counted("failed", 1)
+                await queue.send(rebalance("i-3"))
+                await on.signalled("a2")
+                await on.signalled("a3")
+                assert not running.done()
+        assert await on.signals("a1") == []
+        told = [entry["exc_info"] for entry in entries if entry["log_level"] == "error"]
+        assert told
+        assert all(isinstance(error, ZeroDivisionError) for error in told)
 
 
 async def test_whoever_does_not_lead_any_more_deletes_nothing(queues: str) -> None:
