@@ -16,7 +16,8 @@ from urllib.parse import urlencode, urlsplit
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, HttpResponseParser
 
 _CHUNK: Final = 1 << 16
-# Far above what any server here sends, far below what hurts.
+# Far above what any server here sends, far below what hurts. So much of a message may come one after the other without
+# anything of its body: a head, and no less the trailers after the last chunk.
 _LARGEST_HEAD: Final = 1 << 16
 
 
@@ -124,19 +125,20 @@ class _Parser(Protocol):
 
 async def _read(reader: asyncio.StreamReader, parser: _Parser, message: _Message) -> None:
     """Reads until the message, or the connection, ends. Raises HttpError."""
-    head = 0
+    barren = 0
     while not message.complete:
         data = await reader.read(_CHUNK)
         if not data:
             return
+        size = len(message.body)
         try:
             parser.feed_data(data)
         except HttpParserUpgrade:
             raise HttpError("another protocol than HTTP/1.1") from None
         except HttpParserError as error:
             raise HttpError(f"no HTTP: {error}") from error
-        head += 0 if message.begun else len(data)
-        if head > _LARGEST_HEAD:
+        barren = 0 if len(message.body) != size else barren + len(data)
+        if barren > _LARGEST_HEAD:
             raise HttpError("endless headers")
         if message.over:
             raise HttpError("a longer body than is read")

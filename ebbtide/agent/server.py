@@ -20,8 +20,9 @@ log = structlog.stdlib.get_logger(__name__)
 
 # A probe or a scrape takes milliseconds.
 _WITHIN: Final = 5.0
-# More at once than probes and scrapes ever need; the rest waits in the kernel.
-_BACKLOG: Final = 16
+# More at once than probes and scrapes ever need. Nothing waits in the kernel, which hands over whoever comes: above it
+# the connection that has been open longest is ended, so that those who keep theirs open keep no probe out.
+MOST_AT_ONCE: Final = 16
 
 
 @asynccontextmanager
@@ -29,13 +30,29 @@ async def serving(listening: socket.socket, registry: CollectorRegistry, health:
     """Serves `/metrics`, `/healthz` and `/readyz` on the socket inside the block, and closes it at its end."""
     answering = partial(_answer, registry, health)
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await serve_one(reader, writer, answering, within=_WITHIN)
+    # In the order in which they came.
+    connections: dict[asyncio.StreamWriter, None] = {}
 
-    server = await asyncio.start_server(connected, sock=listening, backlog=_BACKLOG)
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(connections) >= MOST_AT_ONCE:
+            _end(connections)
+        connections[writer] = None
+        try:
+            await serve_one(reader, writer, answering, within=_WITHIN)
+        finally:
+            connections.pop(writer, None)
+
+    server = await asyncio.start_server(connected, sock=listening, backlog=MOST_AT_ONCE)
     async with server:
         log.info("serving", address="{}:{}".format(*listening.getsockname()[:2]))
         yield
+
+
+def _end(connections: dict[asyncio.StreamWriter, None]) -> None:
+    """Ends the first of them at once."""
+    first = next(iter(connections))
+    del connections[first]
+    first.transport.abort()
 
 
 async def _answer(registry: CollectorRegistry, health: Health, asked: Asked) -> Response:

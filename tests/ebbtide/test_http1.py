@@ -107,6 +107,35 @@ async def test_endless_headers_and_endless_bodies_end_here() -> None:
                 await ask(url)
 
 
+TRAILERS = b"X-More: of this\r\n" * 100
+
+
+async def test_endless_trailers_end_here_too() -> None:
+    """After the head as in it, what brings nothing of the body is counted; an answer with a few is read."""
+
+    async def trailers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n")
+        for _ in range(1000):
+            writer.write(TRAILERS)
+            await writer.drain()
+        writer.write(b"\r\n")
+
+    async with serving(trailers) as url:
+        with pytest.raises(HttpError, match="endless headers"):
+            await ask(url)
+    few = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nX-One: 1\r\n\r\n"
+    async with serving(says(few)) as url:
+        assert (await ask(url)).body == b"hi"
+
+
+async def test_a_long_body_in_small_chunks_is_no_endless_head() -> None:
+    """However much of it is not body: each piece brings some."""
+    chunks = [b"1\r\nx\r\n" * 500] * 60
+    async with serving(says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", *chunks, b"0\r\n\r\n")) as url:
+        assert (await ask(url, largest=50_000)).body == b"x" * 30_000
+
+
 async def test_a_request_says_what_it_has_to() -> None:
     """Host, length, and that the connection ends with the answer."""
     seen: list[bytes] = []
@@ -203,6 +232,26 @@ async def test_a_request_is_answered_and_the_connection_closed() -> None:
 async def test_what_is_no_request_gets_a_400(data: bytes) -> None:
     async with answering() as (port, seen):
         assert (await send(port, data)).startswith(b"HTTP/1.1 400")
+        assert seen == []
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"],
+    ids=["head", "trailers"],
+)
+async def test_a_request_that_goes_on_and_on_is_refused(begin: bytes) -> None:
+    """A few hundred kilobytes of it at most are taken, of the megabytes that its client has."""
+    async with answering() as (port, seen):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(begin)
+        with suppress(ConnectionError):
+            for _ in range(20_000):
+                writer.write(TRAILERS)
+                await writer.drain()
+            writer.write(b"\r\n")
+            assert not (await reader.read()).startswith(b"HTTP/1.1 200")
+        writer.transport.abort()
         assert seen == []
 
 
