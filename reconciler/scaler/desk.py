@@ -16,6 +16,7 @@ from reconciler.scaler.discovery import Discovery
 from reconciler.scaler.local.controller import Local
 from reconciler.scaler.placement import Rules, Verdict, decide
 from reconciler.scaler.pool import (
+    MOST_AT_ONCE,
     Arrival,
     Phase,
     Place,
@@ -25,6 +26,7 @@ from reconciler.scaler.pool import (
     Target,
     TaskRecord,
     Unavailable,
+    too_many,
 )
 from reconciler.scaler.report import PlacementReport, Result
 from reconciler.scaler.task import TaskId, TaskPrefix
@@ -64,12 +66,20 @@ class _Flight:
 class TaskDesk:
     """The desk; see `pool.Desk`. Places tasks while `run` runs; `find` and `records` answer from memory at any time."""
 
-    def __init__(self, rules: Rules, placements: Placements, discovery: Discovery, report: PlacementReport) -> None:
+    def __init__(
+        self,
+        rules: Rules,
+        placements: Placements,
+        discovery: Discovery,
+        report: PlacementReport,
+        most_at_once: int = MOST_AT_ONCE,
+    ) -> None:
         self.name = "worker-desk"
         self._rules = rules
         self._placements = placements
         self._discovery = discovery
         self._report = report
+        self._most_at_once = most_at_once
         self._flights: dict[TaskId, _Flight] = {}
         self._group: asyncio.TaskGroup | None = None
         self._drained = asyncio.Event()
@@ -172,11 +182,20 @@ class TaskDesk:
             raise Unavailable("this replica does not lead", code="NotLeading")
         verdict = self._verdict(arrival, known)
         assert verdict.target is not None, "sizes above the limit were refused before"
+        if known is None:
+            self._demand_room(arrival, verdict.target)
         flight = _Flight(arrival, verdict.target, asyncio.get_running_loop().create_future())
         self._flights[arrival.task] = flight
         flight.work = self._group.create_task(self._fly(flight), name=f"place {arrival.task}")
         flight.work.add_done_callback(lambda _: self._landed(flight))
         return flight
+
+    def _demand_room(self, arrival: Arrival, target: Target) -> None:
+        """For a new task: those that have a place are as many as there are places, and only ask for the way."""
+        if len(self._flights) >= self._most_at_once:
+            reason = f"{self._most_at_once} tasks are being placed"
+            self._report.failed(arrival, target, Result.UNAVAILABLE, reason)
+            raise too_many(reason)
 
     def _verdict(self, arrival: Arrival, known: Place | None) -> Verdict:
         """A task that has a place stays there, and is promised it anew: its client is about to come."""

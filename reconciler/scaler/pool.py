@@ -3,10 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from ebbtide.errors import EbbtideError
 from reconciler.scaler.task import TaskId, TaskState
+
+# Ten times as many as there may be dedicated workers by default may come at once, and some more. So many requests may
+# wait at the front, and so many new tasks at the desk, which those of clients that have hung up do not leave at once.
+MOST_AT_ONCE: Final = 16_384
 
 
 class Target(StrEnum):
@@ -84,6 +88,11 @@ class Unavailable(PlacementError):  # noqa: N818 - an answer, named as in the pr
         super().__init__(message)
         self.code = code
         self.retry_after = max(1, retry_after)
+
+
+def too_many(why: str) -> Unavailable:
+    """So much is under way that more of it would only cost memory."""
+    return Unavailable(why, code="TooMany", retry_after=10)
 
 
 class Placement(Protocol):

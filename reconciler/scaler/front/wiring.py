@@ -20,12 +20,10 @@ from reconciler.scaler.front.forward import Forward
 from reconciler.scaler.front.query import Rules
 from reconciler.scaler.front.report import Report
 from reconciler.scaler.front.serving import Connections, accepting
-from reconciler.scaler.pool import Desk
+from reconciler.scaler.pool import MOST_AT_ONCE, Desk
 
 log = structlog.stdlib.get_logger(__name__)
 
-# Ten times as many as there may be dedicated workers by default may come at once, and some more.
-MOST_AT_ONCE: Final = 16_384
 # Another replica takes a lease that was released within a little more than two of its attempts.
 _SUCCESSOR_WITHIN: Final = 6.0
 _LOOK_EVERY: Final = 0.5

@@ -1,6 +1,7 @@
 """The placement on the pods of the template. It makes nothing on the cluster, and has nothing to wait for."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from ebbtide.config.scaler import WorkerScaler
 from reconciler.scaler.address import Addresses
@@ -8,9 +9,13 @@ from reconciler.scaler.ground import Ground
 from reconciler.scaler.local.decide import Candidate, choose
 from reconciler.scaler.local.memory import Entry, Lists, Memory
 from reconciler.scaler.pods import WorkerPod
-from reconciler.scaler.pool import Arrival, Phase, Place, Target, TaskRecord, Unavailable
+from reconciler.scaler.pool import Arrival, Phase, Place, Target, TaskRecord, Unavailable, too_many
 from reconciler.scaler.status.book import Answer, StatusUnknown
 from reconciler.scaler.task import TaskId
+
+# Tasks that pods list do not count. A client begins its task as soon as it has been told where, and one that never does
+# is remembered for `reservation-seconds` all the same: who asks for ever new tasks must not fill the memory with them.
+MOST_PROMISES: Final = 10_000
 
 
 class Local:
@@ -22,10 +27,11 @@ class Local:
 
     target = Target.LOCAL
 
-    def __init__(self, settings: WorkerScaler, ground: Ground) -> None:
+    def __init__(self, settings: WorkerScaler, ground: Ground, most_promises: int = MOST_PROMISES) -> None:
         self._settings = settings
         self._ground = ground
         self._addresses = Addresses.of(settings)
+        self._most_promises = most_promises
         self._memory = Memory(settings.reservation_seconds)
         ground.book.subscribe(self._told)
         ground.clusters.add_source(lambda: {entry.cluster for entry in self._memory.entries()})
@@ -74,6 +80,7 @@ class Local:
         """Decided without a wait, so that tasks that come together are counted one by one."""
         now = self._ground.clock.monotonic()
         if self._memory.get(arrival.task) is None:
+            self._demand_room()
             least = choose(self._candidates())
             if least is None:
                 raise Unavailable(self._nowhere(), code="NoLocalPod")
@@ -85,6 +92,10 @@ class Local:
             raise Unavailable(place.reason)
         self._memory.renew(arrival.task, now)
         return place
+
+    def _demand_room(self) -> None:
+        if self._memory.promises >= self._most_promises:
+            raise too_many(f"{self._most_promises} tasks are promised to local pods, which have not heard of them yet")
 
     async def cancel(self, task: TaskId, *, remove: bool) -> bool:
         """There is no worker to remove. A task that its pod has never heard of is just forgotten."""

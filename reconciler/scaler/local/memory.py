@@ -6,6 +6,7 @@ already; where the client has begun its task the pod lists it, and where it has 
 Instants are monotonic seconds.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -47,12 +48,17 @@ class Lists:
 
 
 class Memory:
-    """All local tasks. A promise holds for `patience` seconds."""
+    """All local tasks. A promise holds for `patience` seconds.
+
+    What is counted for every arrival is kept beside the entries: see `_count`.
+    """
 
     def __init__(self, patience: float) -> None:
         self._patience = patience
         self._entries: dict[TaskId, Entry] = {}
         self._of_pod: dict[str, set[TaskId]] = {}
+        self._running: Counter[str] = Counter()
+        self._promises = 0
 
     def get(self, task: TaskId) -> Entry | None:
         return self._entries.get(task)
@@ -62,7 +68,12 @@ class Memory:
 
     def running(self, pod: str) -> int:
         """Tasks that count as running there."""
-        return sum(self._entries[task].load for task in self._of_pod.get(pod, ()))
+        return self._running[pod]
+
+    @property
+    def promises(self) -> int:
+        """Tasks that no pod lists (any more)."""
+        return self._promises
 
     def promise(self, entry: Entry) -> None:
         """A client is told that its task is there."""
@@ -78,8 +89,9 @@ class Memory:
             return
         tasks = self._of_pod[entry.pod]
         tasks.discard(task)
+        self._count(entry, -1)
         if not tasks:
-            del self._of_pod[entry.pod]
+            del self._of_pod[entry.pod], self._running[entry.pod]
 
     def told(self, lists: Lists, now: float) -> None:
         """Takes a pod's answer."""
@@ -92,7 +104,7 @@ class Memory:
         """Lets promises run out, and forgets tasks of pods that are no more after the same time."""
         for entry in self.entries():
             if entry.seen is not None and entry.pod not in pods:
-                entry.seen, entry.promised = None, now
+                self._lost(entry, now)
             if entry.seen is None and now - entry.promised >= self._patience:
                 self.forget(entry.task)
 
@@ -102,7 +114,8 @@ class Memory:
             known = Entry(state.task, cluster, lists.pod, now, size=0 if known is None else known.size)
             self._put(known)
         if known.pod == lists.pod:
-            known.life, known.seen = lists.life, state
+            known.life = lists.life
+            self._see(known, state)
 
     def _missing(self, lists: Lists) -> Iterator[Entry]:
         for task in self._of_pod.get(lists.pod, ()):
@@ -115,9 +128,25 @@ class Memory:
         if entry.life == life and entry.seen is not None:
             self.forget(entry.task)
         elif entry.seen is not None:
-            entry.seen, entry.promised = None, now
+            self._lost(entry, now)
+
+    def _lost(self, entry: Entry, now: float) -> None:
+        """It counts as promised again."""
+        entry.promised = now
+        self._see(entry, None)
+
+    def _see(self, entry: Entry, seen: TaskState | None) -> None:
+        self._count(entry, -1)
+        entry.seen = seen
+        self._count(entry, 1)
+
+    def _count(self, entry: Entry, by: int) -> None:
+        """An entry is counted (1), or as it was is not any more (-1)."""
+        self._running[entry.pod] += by * entry.load
+        self._promises += by * (entry.seen is None)
 
     def _put(self, entry: Entry) -> None:
         self.forget(entry.task)
         self._entries[entry.task] = entry
         self._of_pod.setdefault(entry.pod, set()).add(entry.task)
+        self._count(entry, 1)

@@ -36,10 +36,11 @@ class Waiter:
 
 
 class Waiting:
-    """The queue."""
+    """The queue. To leave it costs nothing, however many wait: thousands may hang up in the same instant."""
 
     def __init__(self) -> None:
-        self._waiters: list[Waiter] = []
+        # Dictionaries keep the order in which keys came.
+        self._waiters: dict[Waiter, None] = {}
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -55,25 +56,24 @@ class Waiting:
 
     def add(self, arrival: Arrival) -> Waiter:
         waiter = Waiter(arrival)
-        self._waiters.append(waiter)
+        self._waiters[waiter] = None
         return waiter
 
     def remove(self, waiter: Waiter) -> None:
         """It does not wait any more, for whatever reason."""
-        if waiter in self._waiters:
-            self._waiters.remove(waiter)
+        self._waiters.pop(waiter, None)
 
     def take(self, answers: Sequence[Given | Lack]) -> list[tuple[Waiter, Given | Lack]]:
         """Takes out all who got an answer; `answers` are in the order of `sizes`, and WAIT is none."""
         both = list(zip(self._waiters, answers, strict=True))
-        self._waiters = [waiter for waiter, answer in both if answer is Lack.WAIT]
+        self._waiters = dict.fromkeys(waiter for waiter, answer in both if answer is Lack.WAIT)
         return [(waiter, answer) for waiter, answer in both if answer is not Lack.WAIT]
 
     def put_back(self, waiters: Sequence[Waiter]) -> None:
         """They go on waiting, ahead of all who came after them; not those that have given up meanwhile."""
-        self._waiters = [*(waiter for waiter in waiters if waiter.waits), *self._waiters]
+        self._waiters = dict.fromkeys(waiter for waiter in waiters if waiter.waits) | self._waiters
 
     def refuse_all(self, error: PlacementError) -> None:
         for waiter in self._waiters:
             waiter.refuse(error)
-        self._waiters = []
+        self._waiters.clear()

@@ -12,8 +12,9 @@ import pytest
 from reconciler.engine.beside import running
 from reconciler.scaler.desk import CANCELS_AT_ONCE, Placements, TaskDesk
 from reconciler.scaler.discovery import Discovery
+from reconciler.scaler.local.controller import Local
 from reconciler.scaler.placement import Rules
-from reconciler.scaler.pool import Arrival, Phase, Place, Refused, Target, Unavailable
+from reconciler.scaler.pool import MOST_AT_ONCE, Arrival, Phase, Place, Refused, Target, Unavailable
 from reconciler.scaler.report import PlacementReport, TaskFigures
 from reconciler.scaler.task import TaskId
 from tests.reconciler.scaler.elsewhere import Elsewhere
@@ -21,19 +22,22 @@ from tests.reconciler.scaler.room import Room, in_room, task
 
 SMALL: Final = 1 << 20
 LARGE: Final = 3 << 30
+# Of flights and promises, where a test is about too many.
+MOST: Final = 20
 
 
 class Office:
     """A desk with local pods of the room, and doubles of the two other placements."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Room, most_at_once: int = MOST_AT_ONCE) -> None:
         self.room = room
         self.dedicated = Elsewhere(Target.DEDICATED)
         self.shared = Elsewhere(Target.SHARED)
         placements = Placements(self.dedicated, self.shared, room.local_tasks)
         ground = room.ground
         discovery = Discovery(ground.stores, ground.clusters, room.rounds, placements.all, room.local_tasks)
-        self.desk = TaskDesk(Rules.of(room.settings), placements, discovery, PlacementReport(room.registry))
+        rules, report = Rules.of(room.settings), PlacementReport(room.registry)
+        self.desk = TaskDesk(rules, placements, discovery, report, most_at_once)
         TaskFigures(room.registry, lambda: self.desk.everything() if self.desk.running else None)
 
     @asynccontextmanager
@@ -138,6 +142,48 @@ async def test_work_that_nobody_waits_for_ends_quietly(office: Office) -> None:
         office.dedicated.open.set()
         await asyncio.sleep(1.0)
         assert office.desk.find(task(1), 7) is None
+
+
+@in_room(cluster_id=7)
+async def test_work_that_clients_leave_behind_ends_somewhere(room: Room) -> None:
+    """Above the bound new tasks are told to come again, those that have a place or a flight are served as ever."""
+    office = Office(room, MOST)
+    office.dedicated.open.clear()
+    office.shared.knows(task(MOST + 2))
+    async with office.open():
+        left = [asyncio.ensure_future(office.init(task(number), LARGE)) for number in range(MOST)]
+        await asyncio.sleep(1.0)
+        for each in left[1:]:
+            each.cancel()
+        await asyncio.gather(*left[1:], return_exceptions=True)
+        with pytest.raises(Unavailable, match=f"{MOST} tasks") as refused:
+            await office.init(task(MOST), LARGE)
+        assert (refused.value.code, refused.value.retry_after) == ("TooMany", 10)
+        assert office.count(Target.DEDICATED, "unavailable") == 1
+        assert (await office.init(task(MOST + 2))).ready
+        again = asyncio.ensure_future(office.init(task(1), LARGE))
+        await asyncio.sleep(1.0)
+        office.dedicated.open.set()
+        assert (await again).ready
+        assert (await office.init(task(MOST), LARGE)).ready
+        assert len(office.dedicated.placed) == MOST + 1
+
+
+@in_room(cluster_id=7)
+async def test_promises_on_local_pods_end_somewhere(room: Room) -> None:
+    """Tasks of no size all go there. One that its pod lists is no promise any more, and makes room for another."""
+    room.local_tasks = Local(room.settings, room.ground, MOST)
+    worker, office = room.local(0), Office(room)
+    async with office.open():
+        promised = [task(number) for number in range(MOST)]
+        assert all(isinstance(place, Place) for place in await office.inits(promised, 0))
+        with pytest.raises(Unavailable, match=f"{MOST} tasks") as refused:
+            await office.init(task(MOST), 0)
+        assert (refused.value.code, refused.value.retry_after) == ("TooMany", 10)
+        assert (await office.init(promised[0], 0)).ready
+        worker.begin(str(promised[0]))
+        await asyncio.sleep(60.0)
+        assert (await office.init(task(MOST), 0)).ready
 
 
 @in_office()

@@ -1,6 +1,9 @@
 """What is remembered of tasks on local pods: sightings, promises, and how both end."""
 
-from typing import Final
+from typing import Any, Final
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reconciler.scaler.local.memory import Entry, Life, Lists, Memory
 from reconciler.scaler.task import TaskId, TaskState
@@ -119,3 +122,56 @@ def test_nothing_is_left_of_tasks_that_are_over() -> None:
     told(memory, 10_001.0)
     assert not memory.entries()
     assert memory.running("a") == 0
+
+
+def test_promises_are_those_that_no_pod_has_confirmed() -> None:
+    """What a pod lists is none, until a restart of it has lost sight of it; what has run out is none."""
+    memory = Memory(PATIENCE)
+    for number in (1, 2, 3):
+        promise(memory, task(number))
+    assert memory.promises == 3
+    promise(memory, task(3))
+    assert memory.promises == 3
+    told(memory, 1.0, TaskState(task(1)), TaskState(task(4)))
+    assert memory.promises == 2
+    told(memory, 2.0, life=TWO)
+    assert memory.promises == 4
+    memory.forget(task(4))
+    told(memory, 600.0, life=TWO)
+    assert memory.promises == 1
+    told(memory, 700.0, life=TWO)
+    assert memory.promises == 0
+
+
+entries = st.integers(1, 6)
+asked = st.frozensets(st.sampled_from((7, 8)))
+sightings = st.dictionaries(entries, st.tuples(st.booleans(), st.sampled_from((7, 8))), max_size=4)
+moves = st.one_of(
+    st.tuples(st.just("promise"), entries, st.sampled_from("ab")),
+    st.tuples(st.just("forget"), entries, st.just("")),
+    st.tuples(st.just("told"), st.tuples(sightings, asked, st.sampled_from((ONE, TWO))), st.sampled_from("ab")),
+    st.tuples(st.just("sweep"), st.frozensets(st.sampled_from("ab")), st.just("")),
+)
+
+
+@given(st.lists(moves, max_size=30))
+def test_the_counts_are_those_of_the_entries(history: list[Any]) -> None:
+    """Whatever happens, in whatever order: they are kept beside the entries, and never drift from them."""
+    memory = Memory(PATIENCE)
+    for step, (move, what, pod) in enumerate(history):
+        now = step * 200.0
+        match move:
+            case "promise":
+                promise(memory, task(what), now, pod)
+            case "forget":
+                memory.forget(task(what))
+            case "told":
+                states, clusters, life = what
+                listed = {task(n): (TaskState(task(n), finished=done), of) for n, (done, of) in states.items()}
+                memory.told(Lists(pod, life, listed, clusters), now)
+            case _:
+                memory.sweep(now, what)
+        kept = list(memory.entries())
+        assert memory.promises == sum(entry.seen is None for entry in kept)
+        for name in "ab":
+            assert memory.running(name) == sum(entry.load for entry in kept if entry.pod == name)
