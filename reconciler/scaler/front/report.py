@@ -1,5 +1,7 @@
 """Requests → figures and log lines. Decisions about tasks are told by those who make them."""
 
+import asyncio
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -13,10 +15,20 @@ log = structlog.stdlib.get_logger(__name__)
 
 # A known task is answered in less than a millisecond; an init may wait until its worker has started.
 _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+# Seconds. Whoever reaches the port can send nonsense as fast as it likes, and the log is not there for that.
+REFUSALS_EVERY: Final = 60.0
+
+
+@dataclass(slots=True)
+class _Refusals:
+    """Of one kind of request: from when on one is told again (loop time), and how many were not told meanwhile."""
+
+    due: float
+    untold: int = 0
 
 
 class Report:
-    """Tells the world."""
+    """Tells the world. Refusals are counted one by one; of each kind of request one a minute is in the log."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(
@@ -32,6 +44,7 @@ class Report:
         self.in_flight = Gauge(
             "worker_scaler_requests_in_flight", "Requests at the front, waiting ones included.", registry=registry
         )
+        self._refusals: dict[Kind, _Refusals] = {}
         # Label lookups cost more than the rest of a request's figures.
         self._count_of = lru_cache(lambda kind, status: self._requests.labels(kind, int(status)))
         self._time_of = lru_cache(self._took.labels)
@@ -41,7 +54,22 @@ class Report:
         self._count_of(kind, answer.status).inc()
         self._time_of(kind).observe(seconds)
         if answer.status == Status.BAD:
-            log.info("request refused", request=str(kind), why=answer.body.decode().strip())
+            self._refused(kind, answer)
+
+    def _refused(self, kind: Kind, answer: Answer) -> None:
+        """By kind and not by words: those may be the client's, of which there are endlessly many."""
+        now = asyncio.get_running_loop().time()
+        refusals = self._refusals.setdefault(kind, _Refusals(now))
+        if now < refusals.due:
+            refusals.untold += 1
+            return
+        log.info(
+            "request refused",
+            request=str(kind),
+            why=answer.body.decode().strip(),
+            others_since_the_last=refusals.untold,
+        )
+        self._refusals[kind] = _Refusals(now + REFUSALS_EVERY)
 
     def broken_off(self, kind: Kind) -> None:
         """The client went away before its answer. What was begun for it goes on."""
