@@ -90,7 +90,7 @@ def size(pool: Pool, rules: Rules) -> Size:
         return Size(want, pool.replicas, "paused")
     reasons = [(pool.replicas, "as it is"), (_held(pool), "tasks on ordinals that somebody has scaled away")]
     if rules.enabled:
-        reasons += [(rules.least, "the minimum"), (want, f"{pool.total} tasks at {rules.per_pod} a pod")]
+        reasons += [(rules.least, "the minimum"), (want, _load(pool, rules))]
         if left.waiting:
             reasons += _for_those_left(left, rules)
     target, why = max(reasons, key=lambda reason: reason[0])
@@ -104,6 +104,11 @@ def _for_those_left(pool: Pool, rules: Rules) -> list[tuple[int, str]]:
     if not any(pod.starting(rules) for pod in pool.within()):
         reasons.append((pool.replicas + 1, "no usable pod has room and none is starting"))
     return reasons
+
+
+def _load(pool: Pool, rules: Rules) -> str:
+    tasks = "1 task" if pool.total == 1 else f"{pool.total} tasks"
+    return f"{tasks} at {rules.per_pod} a pod"
 
 
 def _held(pool: Pool) -> int:

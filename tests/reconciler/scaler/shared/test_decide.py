@@ -185,6 +185,7 @@ def test_the_unreachable_count_with_what_was_last_known_of_them() -> None:
 
 def test_the_reason_for_a_size_is_told() -> None:
     assert size(pool(16, waiting=1), DEFAULTS).why == "17 tasks at 16 a pod"
+    assert size(replace(pool(waiting=1), replicas=0), DEFAULTS).why == "1 task at 16 a pod"
     assert size(pool(24, waiting=1), replace(DEFAULTS, per_pod=32)).why == "all usable pods are full"
     full = pool(pod(24, state=State.BLOCKED), waiting=1)
     assert size(full, replace(DEFAULTS, most=1)).why == "no usable pod has room and none is starting, at most 1"
