@@ -20,6 +20,7 @@ from ebbtide.kube.patch import Operation, add, only_at, pointer, remove, remove_
 from ebbtide.kube.resources import NODES
 from ebbtide.kube.store import Store
 from ebbtide.model import NodeFacts, format_time
+from reconciler.engine.rereading import read_again
 from reconciler.engine.together import together
 from reconciler.rebalance.plan import Change, NodeWrite, Plan
 
@@ -130,7 +131,7 @@ class Act:
                 return Outcome()
             except (Conflict, Invalid) as error:
                 problem = error
-                await self._read_again(known)
+                await read_again(self._client, self._nodes, known)
             except NotLeading:
                 raise
             except KubeError as error:
@@ -142,17 +143,6 @@ class Act:
     async def _send(self, write: NodeWrite) -> None:
         patch = patch_of(write, self._rules, self._clock.now())
         self._nodes.observe(await self._client.patch_json(NODES, write.node.name, patch, lane=Lane.URGENT))
-
-    async def _read_again(self, node: NodeFacts) -> None:
-        """Brings the store up to date after a refusal, if the watch has not done so meanwhile."""
-        known = self._nodes.get(node.name)
-        if known is None or known.resource_version != node.resource_version:
-            return
-        try:
-            self._nodes.observe(await self._client.get(NODES, node.name, lane=Lane.URGENT))
-        except KubeError:
-            # The refusal stands either way; the watch, or the next look, brings the news.
-            return
 
 
 def _sum(outcomes: Iterable[Outcome]) -> Outcome:

@@ -5,11 +5,12 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from ebbtide.kube.client import Client
-from ebbtide.kube.errors import Conflict, Invalid, KubeError, NotFound
+from ebbtide.kube.errors import Conflict, Invalid, NotFound
 from ebbtide.kube.limits import Lane
 from ebbtide.kube.resources import NODES
 from ebbtide.kube.store import Store
 from ebbtide.model import NodeFacts
+from reconciler.engine.rereading import read_again
 from reconciler.signals.decide import Result, decide
 from reconciler.signals.envelope import Told
 from reconciler.signals.snapshot import Instances
@@ -47,19 +48,8 @@ class Act:
             except (Conflict, Invalid):
                 if not remaining:
                     raise
-                await self._read_again(node)
+                await read_again(self._client, self._nodes, node)
             else:
                 self._nodes.observe(written)
                 return Result.STORED, node
         raise AssertionError("the last attempt returns or raises")
-
-    async def _read_again(self, node: NodeFacts) -> None:
-        """Brings the store up to date after a refusal, if the watch has not done so meanwhile."""
-        known = self._nodes.get(node.name)
-        if known is None or known.resource_version != node.resource_version:
-            return
-        try:
-            self._nodes.observe(await self._client.get(NODES, node.name, lane=Lane.URGENT))
-        except KubeError:
-            # The refusal stands either way; the next attempt meets it again.
-            return
