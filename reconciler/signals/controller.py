@@ -15,7 +15,7 @@ from reconciler.engine.together import together
 from reconciler.signals.act import Act
 from reconciler.signals.decide import Result
 from reconciler.signals.envelope import MalformedError, read
-from reconciler.signals.queue import Message, Opening, Queue, QueueError
+from reconciler.signals.messages import Message, Opening, Queue, QueueError
 from reconciler.signals.report import Report
 
 # Each waits in a long poll: four keep some requests to the API server under way when messages come by the thousand.

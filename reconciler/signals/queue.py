@@ -1,52 +1,24 @@
 """An SQS queue, as little of it as is needed. aiobotocore's errors stop here.
 
+Only imported where a queue is named: aiobotocore is an extra. What others need to know of a queue is in `messages`.
 Credentials come by the chain of every AWS program (environment, web identity, container, profile, instance).
 """
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from contextlib import asynccontextmanager
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from aiobotocore.config import AioConfig
 from aiobotocore.session import get_session
 from botocore.exceptions import BotoCoreError, ClientError
 
-# SQS's own limits: messages in one answer or deletion, and seconds of a long poll.
-BATCH: Final = 10
-WAIT: Final = 20
+from reconciler.signals.messages import BATCH, WAIT, Message, Queue, QueueError
+
 _CONNECT_WITHIN: Final = 10
 # The long poll, and what the network takes.
 _READ_WITHIN: Final = WAIT + 10
 _ATTEMPTS: Final = 3
-
-
-class QueueError(Exception):
-    """The queue could not be read or written; the words are its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """`receipt` is what it is deleted by, good for the visibility timeout."""
-
-    receipt: str
-    body: str
-
-
-class Queue(Protocol):
-    """Raises QueueError."""
-
-    async def receive(self) -> Sequence[Message]:
-        """Up to `BATCH` messages, none if none came for `WAIT` seconds."""
-        ...
-
-    async def delete(self, messages: Sequence[Message]) -> int:
-        """Deletes up to `BATCH` of them; how many could not be."""
-        ...
-
-
-Opening = AbstractAsyncContextManager[Queue]
 
 
 @asynccontextmanager
