@@ -49,7 +49,8 @@ def not_recognised(words: str) -> Story:
 
 
 def troubled(trouble: Trouble, words: str) -> Story:
-    """Why a worker does not start, or is not removed."""
+    """Why a worker does not start, or is not removed; `words` may be a sentence of the scheduler's."""
+    words = words.removesuffix(".")
     match trouble:
         case Trouble.STATUS_UNKNOWN:
             note = f"The worker is kept, whatever it is doing: {words}."

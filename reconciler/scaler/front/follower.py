@@ -77,6 +77,9 @@ class OnLease:
             return "no replica leads at the moment"
         if record.holder == self.identity:
             return "this replica has lost the lead, and no other has it yet"
+        told = address_of(record.annotations.get(vocabulary.LOAD_DATA_URL_ANNOTATION) or "")
+        if told and same(told, self.own):
+            return f"the lease of {record.holder} has not run out, and its address {told} is this replica's own"
         return f"the leading replica, {record.holder}, has told no address of its own"
 
 

@@ -109,6 +109,7 @@ def test_ws_03_a_follower_never_takes_its_own_address_for_the_leader_s() -> None
         (Election(left=0), "no replica leads"),
         (Election(holder="own"), "lost the lead"),
         (Election(url=None), "other, has told no address"),
+        (Election(url=OWN), "the lease of other has not run out"),
     ],
 )
 def test_why_there_is_no_leader_is_told(election: Election, words: str) -> None:
