@@ -8,6 +8,7 @@ import pytest
 
 from ebbtide.clock import SystemClock
 from ebbtide.kube.client import Client
+from ebbtide.kube.errors import NotLeading
 from ebbtide.kube.resources import NODES
 from ebbtide.kube.store import Store
 from ebbtide.model import CellLabels, NodeFacts, node_facts
@@ -110,3 +111,12 @@ async def test_what_the_server_will_not_have_at_all_is_a_failure_with_its_answer
     assert name == "a1"
     assert "denied by policy" in str(error)
     assert PREVENT not in await scene.taints()
+
+
+async def test_whoever_does_not_lead_any_more_writes_nothing_and_is_told_so(scene: Scene) -> None:
+    """By the error itself and not by a group of it: the engine drops the key, the next leader has its own."""
+    decided = await scene.listed()
+    scene.act = Act(scene.client.permitted(lambda: False), scene.store, DEFAULTS, SystemClock())
+    with pytest.raises(NotLeading):
+        await scene.close(decided)
+    assert await scene.taints() == [FOREIGN["key"]]
