@@ -100,7 +100,13 @@ def failing(facts: Facts) -> set[str]:
 def test_from_the_objects_of_a_cluster_to_what_is_wrong_with_it() -> None:
     async def story(_cluster: Cluster, client: Client) -> None:
         facts = await look(client)
-        assert failing(facts) == {"autoscaler-taints", "termination-handler", "agent", "descheduler", "node-group-zones"}
+        assert failing(facts) == {
+            "autoscaler-taints",
+            "termination-handler",
+            "agent",
+            "descheduler",
+            "node-group-zones",
+        }
         findings = {each.check: each for each in decide(facts, Settings(), NOW)}
         assert findings["karpenter"].objects == ("k1",)
         assert findings["daemon-sets"].objects == ("kube-system/logs",)
