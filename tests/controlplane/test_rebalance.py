@@ -91,17 +91,17 @@ async def test_one_recent_signal_waits_for_the_limit_and_not_for_a_resync(
     await stand_on(cluster, zone_a[0], [*zone_a[1:], *zone_b])
     loop = asyncio.get_running_loop()
     async with running(tmp_path, cluster, proxy, **{"max-rebalance-signal-time": "3s", "resync-period": "1h"}):
+        before = loop.time()
         await cluster.signal(zone_a[0])
-        signalled = loop.time()
         await all_prevented(cluster, zone_a)
         await all_in_zone(cluster, "tikv", 3, "b")
     taint_writes = [seen for seen in node_writes(proxy) if b"/spec/taints" in seen.body]
     clock_writes = [seen for seen in node_writes(proxy) if b"/spec/taints" not in seen.body]
     assert len(clock_writes) == 1
     assert clock_writes[0].time < taint_writes[0].time
-    # The signal is no older than this test thinks, so writes before three seconds have passed are too early.
-    assert taint_writes[0].time - clock_writes[0].time >= 2.9
-    assert taint_writes[0].time >= signalled
+    # The signal is no older than this test thinks, so writes before three seconds have passed are too early. Its note
+    # on the node may come any time after it was seen: the seeing itself counts.
+    assert taint_writes[0].time - before >= 3.0
 
 
 async def test_a_signal_that_goes_in_time_changes_nothing(
