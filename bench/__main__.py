@@ -19,6 +19,7 @@ from bench import (
     status_round,
     taint_zone,
     webhook,
+    worker_start,
 )
 
 
@@ -37,6 +38,7 @@ def main(argv: list[str]) -> int:
     events_cpu.main(kopf + go)
     front.main([])
     status_round.main([])
+    worker_start.main([])
     pool_placement.main([])
     agent.main([])
     sqs.main([])

@@ -4,7 +4,7 @@ from types import ModuleType
 
 import pytest
 
-from bench import agent, events_cpu, evictions, idle, late_node, pool_placement, sqs, taint_zone
+from bench import agent, events_cpu, evictions, idle, late_node, pool_placement, sqs, taint_zone, worker_start
 from tests.controlplane.world import World
 from tests.reconciler.signals.sqs import CREDENTIALS
 
@@ -20,6 +20,7 @@ pytestmark = pytest.mark.controlplane
         (idle, "--nodes 12 --seconds 1"),
         (events_cpu, "--nodes 20 --events 50 --rounds 1"),
         (pool_placement, "--pods 2 --tasks 10 --rounds 1 --seconds 0.2"),
+        (worker_start, "--rounds 1"),
         (agent, "--seconds 1 --interval 0.2"),
     ],
     ids=lambda value: value.COMMAND if isinstance(value, ModuleType) else "",
