@@ -16,6 +16,8 @@ from tests.docs.commands import ELSEWHERE, PAGES, ROOT, Place, blocks, commands,
 # In a minute of a real clock nothing more is played than in none of it.
 SLOW = re.compile(r"--speed \d+")
 LOCAL = sorted({each.text for each in commands() if each.place is Place.LOCAL})
+# What pytest and the make that may have started it hand down.
+FROM_THIS_RUN = ("PYTEST", "MAKE", "MFLAGS", "ARGS")
 INLINE = [code for code in in_sentences("ebbtide") if re.match(r"ebbtide [a-z]", code)]
 
 
@@ -66,7 +68,7 @@ def test_nothing_is_excused_that_is_not_there() -> None:
 
 @pytest.mark.parametrize("text", LOCAL)
 def test_a_command_without_a_cluster_does_what_it_says(text: str, clone: Path) -> None:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(FROM_THIS_RUN)}
     environ |= {"PATH": f"{clone / '.venv' / 'bin'}:{environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
     if shutil.which("less") is None:
         (clone / ".venv" / "bin" / "less").symlink_to("/bin/cat")
