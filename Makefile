@@ -65,7 +65,7 @@ format: $(READY) ## format the code, sort its imports
 	$(RUN) -m ruff check --fix .
 
 .PHONY: bench
-bench: $(READY) ## the published figures, measured on this machine (half an hour); ARGS=--kopf compares with kopf too
+bench: $(READY) ## the published figures, measured on this machine (half an hour); ARGS="--kopf --go" compares with peers too
 	$(RUN) -m bench $(ARGS)
 
 .PHONY: docs
