@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 
 from ebbtide.clock import Clock
+from reconciler.scaler.pods import WorkerPod
+from reconciler.scaler.pool import Unavailable
 from reconciler.scaler.status.ask import Workers
-from reconciler.scaler.status.book import Book
+from reconciler.scaler.status.book import Book, StatusUnknown
 from reconciler.scaler.status.clusters import Clusters
 from reconciler.scaler.stores import Stores
+from reconciler.scaler.task import TaskId
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +21,13 @@ class Ground:
     clusters: Clusters
     workers: Workers
     clock: Clock
+
+    async def cancel(self, pod: WorkerPod, cluster: int, task: TaskId) -> bool:
+        """Tells the pod's worker that the task is cancelled; False for one that it has never heard of.
+
+        Raises Unavailable when it does not answer.
+        """
+        try:
+            return await self.workers.cancel(pod, cluster, task)
+        except StatusUnknown as unknown:
+            raise Unavailable(str(unknown), code="StatusUnknown") from unknown

@@ -10,7 +10,6 @@ from reconciler.scaler.dedicated.report import Seen
 from reconciler.scaler.dedicated.snapshot import Worker
 from reconciler.scaler.ground import Ground
 from reconciler.scaler.pool import Arrival, Phase, Place, Target, TaskRecord, Unavailable
-from reconciler.scaler.status.book import StatusUnknown
 from reconciler.scaler.task import TaskId, TaskState
 
 # How long a client that cancels is kept waiting for the API server before it is told to come again; seconds.
@@ -92,10 +91,7 @@ class Dedicated:
             return False
         if worker.pod is None:
             raise Unavailable("its worker has no pod yet")
-        try:
-            await self._ground.workers.cancel(worker.pod, worker.cluster, task)
-        except StatusUnknown as unknown:
-            raise Unavailable(str(unknown), code="StatusUnknown") from unknown
+        await self._ground.cancel(worker.pod, worker.cluster, task)
         return True
 
     async def _remove(self, worker: Worker) -> bool:

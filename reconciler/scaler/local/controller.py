@@ -10,7 +10,7 @@ from reconciler.scaler.local.decide import Candidate, choose
 from reconciler.scaler.local.memory import Entry, Lists, Memory
 from reconciler.scaler.pods import WorkerPod
 from reconciler.scaler.pool import Arrival, Phase, Place, Target, TaskRecord, Unavailable, too_many
-from reconciler.scaler.status.book import Answer, StatusUnknown
+from reconciler.scaler.status.book import Answer
 from reconciler.scaler.task import TaskId
 
 # Tasks that pods list do not count. A client begins its task as soon as it has been told where, and one that never does
@@ -106,10 +106,7 @@ class Local:
         pod = self._ground.stores.pod(entry.pod)
         if pod is None:
             raise Unavailable(f"pod {entry.pod} is away")
-        try:
-            known = await self._ground.workers.cancel(pod, entry.cluster, task)
-        except StatusUnknown as unknown:
-            raise Unavailable(str(unknown), code="StatusUnknown") from unknown
+        known = await self._ground.cancel(pod, entry.cluster, task)
         if not known and self._memory.get(task) is entry:
             self._memory.forget(task)
         return True

@@ -23,7 +23,7 @@ from reconciler.scaler.shared.memory import Pin
 from reconciler.scaler.shared.queue import Waiter
 from reconciler.scaler.shared.report import Report
 from reconciler.scaler.shared.standing import Standing
-from reconciler.scaler.status.book import Answer, StatusUnknown
+from reconciler.scaler.status.book import Answer
 from reconciler.scaler.task import TaskId
 
 # How soon a look is repeated while something has not been read yet.
@@ -147,10 +147,7 @@ class Shared:
         pod = self._standing.snapshot.pod(pin.ordinal)
         if pod is None:
             raise Unavailable(f"pod {pin.ordinal} of {self._pool} is away")
-        try:
-            known = await self._ground.workers.cancel(pod, pin.cluster, task)
-        except StatusUnknown as unknown:
-            raise Unavailable(str(unknown), code="StatusUnknown") from unknown
+        known = await self._ground.cancel(pod, pin.cluster, task)
         if not known and self._standing.memory.pins.get(task) is pin:
             self._standing.memory.forget(task)
         return True
