@@ -6,8 +6,6 @@ beside them, as a process with the arguments, environment, configuration and Ser
 
 import asyncio
 import json
-import os
-import sys
 from base64 import b64decode
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -21,7 +19,7 @@ from ebbtide.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS
 from tests.chart.helm import CHART, Helm, Said, Values
 from tests.chart.permissions import granted
 from tests.controlplane.processes import free_port
-from tests.controlplane.program import REPOSITORY, Process, probe
+from tests.controlplane.program import Process, probe, python
 from tests.controlplane.world import Object, World, is_ready
 
 HOST: Final = "127.0.0.1"
@@ -167,23 +165,9 @@ class Release:
         # The image starts `ebbtide`, unless a container has a command of its own.
         module = container.get("command", ["python", "-m", "ebbtide"])
         assert module[:2] == ["python", "-m"], module
-        started = await asyncio.create_subprocess_exec(
-            *(sys.executable, *module[1:], *container["args"]),
-            cwd=REPOSITORY,
-            env={**os.environ, **given, **self._here(folder), **environ},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            limit=1 << 20,
-        )
-        running = Process(started)
-        reading = asyncio.ensure_future(running.read())
-        try:
+        environ = {**given, **self._here(folder), **environ}
+        async with python(*module[1:], *container["args"], environ=environ) as running:
             yield running
-        finally:
-            running.kill()
-            await started.wait()
-            await reading
 
     def _here(self, folder: Path) -> Mapping[str, str]:
         """Addresses of this machine, and timings of a test."""

@@ -133,11 +133,18 @@ async def module(
     name: str, folder: Path, *flags: str, environ: Mapping[str, str] | None = None
 ) -> AsyncIterator[Process]:
     """Runs `python -m NAME` with the files in that folder; kills it at the end if it still runs."""
+    files = ("--config", str(folder / "ebbtide.toml"), "--kubeconfig", str(folder / "kubeconfig"))
+    async with python("-m", name, *files, "--log-format", "json", *flags, environ=environ or {}) as running:
+        yield running
+
+
+@asynccontextmanager
+async def python(*command: str, environ: Mapping[str, str]) -> AsyncIterator[Process]:
+    """Runs this interpreter with further environment variables; kills it at the end if it still runs."""
     started = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", name, "--config", str(folder / "ebbtide.toml")),
-        *("--kubeconfig", str(folder / "kubeconfig"), "--log-format", "json", *flags),
+        *(sys.executable, *command),
         cwd=REPOSITORY,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", **(environ or {})},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", **environ},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
