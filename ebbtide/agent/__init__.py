@@ -10,3 +10,5 @@
 It is a program of its own, started by `ebbtide agent`, and imports neither the configuration nor aiohttp: see
 docs/decisions/0009-an-agent-that-fits-on-every-node.md.
 """
+
+import ebbtide.service.lean  # noqa: F401 - before anything here imports structlog
