@@ -15,6 +15,8 @@ from urllib.parse import urlencode, urlsplit
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, HttpResponseParser
 
+from ebbtide.connecting import address, words_of
+
 _CHUNK: Final = 1 << 16
 # Far above what any server here sends, far below what hurts. So much of a message may come one after the other without
 # anything of its body: a head, and no less the trailers after the last chunk.
@@ -22,7 +24,7 @@ _LARGEST_HEAD: Final = 1 << 16
 
 
 class HttpError(Exception):
-    """There was no answer, or none that makes sense. The words say which, without the URL."""
+    """There was no answer, or none that makes sense. The words say which, with host and port at the most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ async def exchange(request: Request, *, within: float, largest: int) -> Response
     except TimeoutError:
         raise HttpError(f"no answer within {within:g} s") from None
     except (OSError, ValueError) as error:
-        raise HttpError(_words(error)) from error
+        raise HttpError(words_of(error, address(parts.hostname or "", port))) from error
 
 
 def _head(request: Request, host: str, path: str) -> bytes:
@@ -151,10 +153,6 @@ async def _response(reader: asyncio.StreamReader, largest: int) -> Response:
     if not message.complete and not message.ends_with_connection:
         raise HttpError("the connection ended before the answer did")
     return Response(parser.get_status_code(), message.headers, bytes(message.body))
-
-
-def _words(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
 
 
 # --- the other way ------------------------------------------------------------------------------------------------

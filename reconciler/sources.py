@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass, replace
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import aiohttp
 
 from ebbtide.clock import Clock
 from ebbtide.config import Settings
+from ebbtide.connecting import words_of
 from ebbtide.errors import ClusterAccessError, EbbtideError
 from ebbtide.kube.errors import Forbidden, KubeError
 from ebbtide.kube.lease_record import Record
@@ -34,7 +36,7 @@ async def from_reconciler(url: str) -> Answer:
         async with aiohttp.ClientSession(timeout=_PATIENCE) as session, session.get(address) as answer:
             status, body = answer.status, await answer.read()
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        raise ClusterAccessError(f"{address} cannot be reached: {str(error) or type(error).__name__}") from error
+        raise ClusterAccessError(f"{address} cannot be reached: {words_of(error, urlsplit(url).netloc)}") from error
     try:
         return Answer(read_state(status, body))
     except EbbtideError as error:

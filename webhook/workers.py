@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
+from ebbtide.connecting import words_of
 from ebbtide.errors import EbbtideError
 from ebbtide.service.metrics import exposition
 from ebbtide.service.probes import Health
@@ -130,7 +131,7 @@ async def _get(session: aiohttp.ClientSession, url: str) -> tuple[int, str]:
         async with session.get(url) as answer:
             return answer.status, await answer.text()
     except (aiohttp.ClientError, TimeoutError) as error:
-        return 503, f"no answer: {type(error).__name__}"
+        return 503, f"no answer: {words_of(error)}"
 
 
 class _Merged(Collector):

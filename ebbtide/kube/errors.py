@@ -45,7 +45,7 @@ class NoCredentials(NotSent):
 
 
 class Unreachable(KubeError):
-    """There was no answer. `what` names verb and path, `cause` the transport's own words."""
+    """There was no answer. `what` names verb and path, `cause` says why in words."""
 
     def __init__(self, what: str, cause: str) -> None:
         super().__init__(f"{what}: {cause}")

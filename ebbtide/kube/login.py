@@ -13,6 +13,7 @@ from typing import Any, Final
 import aiohttp
 import structlog
 
+from ebbtide.connecting import words_of
 from ebbtide.errors import ClusterAccessError, UsageError
 from ebbtide.kube._kubernetes_asyncio import (
     ConfigException,
@@ -61,7 +62,7 @@ class KubeconfigLogin:
         try:
             self._trust().context()
         except OSError as error:
-            raise UsageError(f"{self.identity}: its certificates cannot be used: {_words(error)}") from error
+            raise UsageError(f"{self.identity}: its certificates cannot be used: {error}") from error
 
     @property
     def server(self) -> str:
@@ -135,7 +136,7 @@ class KubeconfigLogin:
             self._user = _user_of(merger, self._loader)
         # The library reads these files as they come: it raises whatever a misplaced value makes it stumble over.
         except Exception as error:
-            raise UsageError(f"kubeconfig {os.pathsep.join(map(str, self._paths))}: {_words(error)}") from error
+            raise UsageError(f"kubeconfig {os.pathsep.join(map(str, self._paths))}: {words_of(error)}") from error
 
     async def _login(self) -> None:
         configuration = Configuration()
@@ -144,7 +145,7 @@ class KubeconfigLogin:
                 await self._loader.load_and_set(configuration)
         # Plugins and identity providers fail in every way there is, and the library adds some of its own.
         except Exception as error:
-            raise NoCredentials(f"{self.identity}: {_words(error)}") from error
+            raise NoCredentials(f"{self.identity}: {words_of(error)}") from error
         self._configuration = configuration
         self._due = asyncio.get_running_loop().time() + self._good_for()
 
@@ -216,7 +217,3 @@ def _save(merger: Any) -> None:
         merger.save_changes()
     except OSError as error:
         _log.warning("refreshed token not saved", error=str(error))
-
-
-def _words(error: Exception) -> str:
-    return str(error) or type(error).__name__

@@ -10,9 +10,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final, Self
+from urllib.parse import urlsplit
 
 import aiohttp
 
+from ebbtide.connecting import words_of
 from ebbtide.kube.access import Access
 from ebbtide.kube.answers import Answer, failure
 from ebbtide.kube.backoff import Backoff
@@ -57,6 +59,7 @@ class Transport:
 
     def __init__(self, access: Access, user_agent: str, limits: RateLimits, patience: float = inf) -> None:
         self._access = access
+        self._peer = urlsplit(access.server).netloc
         self._user_agent = user_agent
         self._throttle = Throttle(limits)
         self._patience = patience
@@ -171,11 +174,11 @@ class Transport:
         except aiohttp.ClientSSLError as error:
             # Certificates change on disk: the next attempt reads them anew.
             await self._renew(pool)
-            raise Unreachable(call.what, str(error)) from error
+            raise Unreachable(call.what, words_of(error)) from error
         except aiohttp.SocketTimeoutError as error:
             raise Silent(call.what, f"silent for {timeout.sock_read:.0f} s") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unreachable(call.what, str(error) or type(error).__name__) from error
+            raise Unreachable(call.what, words_of(error, self._peer)) from error
         finally:
             if not answered:
                 self._count(call, NO_ANSWER)

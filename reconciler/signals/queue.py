@@ -13,6 +13,7 @@ from aiobotocore.config import AioConfig
 from aiobotocore.session import get_session
 from botocore.exceptions import BotoCoreError, ClientError
 
+from ebbtide.connecting import words_of
 from reconciler.signals.messages import BATCH, WAIT, Message, Queue, QueueError
 
 _CONNECT_WITHIN: Final = 10
@@ -36,7 +37,13 @@ async def opened(url: str, region: str) -> AsyncIterator[Queue]:
         ) as client:
             yield _Sqs(client, url)
     except BotoCoreError as error:
-        raise QueueError(str(error)) from error
+        raise QueueError(_words(error)) from error
+
+
+def _words(error: BotoCoreError | ClientError) -> str:
+    """botocore's own, but for a connection that could not be had: it keeps what that was of."""
+    inner = getattr(error, "kwargs", {}).get("error")
+    return words_of(inner) if isinstance(inner, Exception) else str(error)
 
 
 def _endpoint(url: str) -> str | None:
@@ -57,7 +64,7 @@ class _Sqs:
                 QueueUrl=self._url, MaxNumberOfMessages=BATCH, WaitTimeSeconds=WAIT
             )
         except (BotoCoreError, ClientError) as error:
-            raise QueueError(str(error)) from error
+            raise QueueError(_words(error)) from error
         return [Message(each["ReceiptHandle"], each["Body"]) for each in answer.get("Messages") or ()]
 
     async def delete(self, messages: Sequence[Message]) -> int:
@@ -65,5 +72,5 @@ class _Sqs:
         try:
             answer = await self._client.delete_message_batch(QueueUrl=self._url, Entries=entries)
         except (BotoCoreError, ClientError) as error:
-            raise QueueError(str(error)) from error
+            raise QueueError(_words(error)) from error
         return len(answer.get("Failed") or ())

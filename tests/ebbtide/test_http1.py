@@ -166,11 +166,6 @@ async def test_a_line_break_in_a_header_is_not_sent() -> None:
             await exchange(Request("GET", url, {"X": "a\r\nHost: evil"}), within=5.0, largest=10)
 
 
-async def test_nobody_there_is_said_in_the_system_s_words(unused_tcp_port: int) -> None:
-    with pytest.raises(HttpError, match=r"(?i)refused|connect call failed"):
-        await ask(f"http://127.0.0.1:{unused_tcp_port}")
-
-
 def test_a_trickle_is_not_waited_for() -> None:
     """The time limit is for the whole answer, not for each piece of it."""
 

@@ -8,9 +8,11 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Self
+from urllib.parse import urlsplit
 
 import aiohttp
 
+from ebbtide.connecting import words_of
 from reconciler.scaler.front import answers
 from reconciler.scaler.front.answers import Answer, Status
 from reconciler.scaler.front.query import PATH, PassedOn
@@ -85,7 +87,7 @@ class Forward:
             async with self._places:
                 return await self._ask(asked, leader)
         except (aiohttp.ClientError, OSError) as error:
-            return answers.later(f"the leading replica does not answer: {type(error).__name__}")
+            return answers.later(f"the leading replica does not answer: {words_of(error, urlsplit(leader).netloc)}")
         finally:
             self._waiting -= 1
 

@@ -11,6 +11,7 @@ from typing import Final
 import aiohttp
 
 from ebbtide.config.scaler import WorkerScaler
+from ebbtide.connecting import words_of
 from reconciler.engine.context import Connect
 from reconciler.scaler.address import Addresses
 from reconciler.scaler.pods import WorkerPod
@@ -106,7 +107,7 @@ class Workers:
         except TimeoutError as error:
             raise StatusUnknown(f"{pod.name} did not answer within {self._within:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise StatusUnknown(f"{pod.name} cannot be reached: {str(error) or type(error).__name__}") from error
+            raise StatusUnknown(f"{pod.name} cannot be reached: {words_of(error)}") from error
 
 
 def _read(pod: WorkerPod, body: bytes) -> tuple[TaskState, ...]:

@@ -146,7 +146,7 @@ async def test_a_refusal_ends_it_with_3_and_names_verb_and_resource(cluster: Clu
 async def test_a_cluster_that_is_away_ends_it_with_3(tmp_path: Path) -> None:
     ended = await run("explain", "zone", "g/a", "--kubeconfig", str(kubeconfig(tmp_path, "http://127.0.0.1:1")))
     assert (ended.code, ended.out) == (3, "")
-    assert "cannot be reached" in ended.err
+    assert "cannot be reached: GET /api/v1/nodes: 127.0.0.1:1 refuses connections" in ended.err
 
 
 @pytest.mark.parametrize(

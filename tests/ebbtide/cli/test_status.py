@@ -126,7 +126,7 @@ async def test_what_answers_without_a_state_is_said_and_the_cluster_is_asked(
 async def test_when_neither_answers_it_ends_with_3_and_names_both(tmp_path: Path) -> None:
     ended = await run("status", "--url", NOBODY, "--kubeconfig", str(kubeconfig(tmp_path, NOBODY)))
     assert (ended.code, ended.out) == (3, "")
-    assert f"{NOBODY}/api/v1/state cannot be reached" in ended.err
+    assert f"{NOBODY}/api/v1/state cannot be reached: 127.0.0.1:1 refuses connections" in ended.err
     assert "context test" in ended.err
     assert "Traceback" not in ended.err
 

@@ -255,6 +255,8 @@ async def test_nobody_listening_is_unreachable() -> None:
     async with opened(from_url(url)) as client:
         with pytest.raises(errors.Unreachable) as caught:
             await client.patch_merge(NODES, "a", {})
+    peer = url.removeprefix("http://")
+    assert str(caught.value) == f"PATCH /api/v1/nodes/a: {peer} refuses connections"
     assert caught.value.what == "PATCH /api/v1/nodes/a"
 
 

@@ -14,6 +14,7 @@ from reconciler.signals.act import Act
 from reconciler.signals.controller import QueueReader
 from reconciler.signals.decide import Result
 from reconciler.signals.envelope import Told
+from reconciler.signals.messages import QueueError
 from reconciler.signals.queue import opened
 from tests.ebbtide.kube.wire import until
 from tests.reconciler.signals.sqs import REGION, gate, interruption, new_queue, rebalance
@@ -231,3 +232,10 @@ async def test_the_end_does_not_wait_for_the_long_poll(queues: str) -> None:
             await task
         assert await queue.depth() == 0
         assert reader.longest() == 0
+
+
+async def test_a_queue_that_cannot_be_reached_is_said_with_host_and_port(unused_tcp_port: int) -> None:
+    async with opened(f"http://127.0.0.1:{unused_tcp_port}/1/queue", REGION) as queue:
+        with pytest.raises(QueueError) as failed:
+            await queue.receive()
+    assert str(failed.value) == f"127.0.0.1:{unused_tcp_port} refuses connections"
