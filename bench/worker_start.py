@@ -11,7 +11,6 @@ import asyncio
 import secrets
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from bench.figures import heading, milliseconds, ratio
 from bench.setting import arguments, on_control_plane
@@ -66,7 +65,7 @@ async def measure(world: World, options: argparse.Namespace) -> None:
         await world.add_nodes("a", 3)
         births = Births(workers)
         text = workers.text(shared_pool_enabled=False, expire_seconds=600, reservation_seconds=600)
-        async with workers.scaling(Path(plane.folder), text) as url:
+        async with workers.scaling(plane.folder / "scaler", text) as url:
             await leads(world, url)
             await asked(workers, births, -1)  # opens the connections
             ours = [await asked(workers, births, number) for number in range(options.rounds)]

@@ -28,11 +28,20 @@ pytestmark = pytest.mark.controlplane
 async def test_a_figure_comes_with_what_it_is_compared_with(
     command: ModuleType, flags: str, cluster: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its own value and the one from the same run that it stands beside."""
+    """Its own value and the one from the same run that it stands beside; the control plane is as it was."""
+    before = files(cluster)
     await command.measure(cluster, command.flags().parse_args(flags.split()))
     printed = capsys.readouterr().out
     assert command.COMMAND in printed
     assert "bare" in printed
+    assert files(cluster) == before
+
+
+def files(cluster: World) -> dict[str, bytes]:
+    """What other tests find the control plane by: its certificates, and kubectl's way to it."""
+    plane = cluster.plane
+    found = [plane.kubeconfig, plane.ca_file, plane.pki.certificate, plane.pki.key, plane.pki.service_accounts]
+    return {path.name: path.read_bytes() for path in found}
 
 
 async def test_the_queue_s_own_limit_is_printed_too(

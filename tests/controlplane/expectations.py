@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import orjson
 
 from ebbtide import vocabulary
+from ebbtide.kube.resources import PODS
 from tests.controlplane.program import scrape
 from tests.controlplane.proxy import FaultProxy, Seen
 from tests.controlplane.world import World
@@ -54,14 +55,22 @@ async def all_in_zone(cluster: World, app: str, count: int, zone: str) -> None:
     await cluster.wait_until(moved, f"{count} pods of {app} are Ready in zone {zone}")
 
 
-async def stand_on(cluster: World, _node: str, others: list[str]) -> None:
+async def stand_on(cluster: World, node: str, others: list[str]) -> None:
     """A StatefulSet of three and a Deployment of two, all of them standing on that node and none on the others."""
+
+    async def standing() -> bool:
+        """The scheduler may not have heard of a cordon yet: what it has put elsewhere comes once more."""
+        pods = await cluster.ready_pods("tikv", 3) + await cluster.ready_pods("tidb", 2)
+        astray = [pod["metadata"]["name"] for pod in pods if pod["spec"]["nodeName"] != node]
+        for name in astray:
+            await cluster.client.delete(PODS, name, namespace=cluster.namespace)
+        return not astray
+
     for other in others:
         await cluster.cordon(other)
     await cluster.stateful_set("tikv", 3, tolerations=_TOLERATIONS)
     await cluster.deployment("tidb", 2, tolerations=_TOLERATIONS)
-    await cluster.ready_pods("tikv", 3)
-    await cluster.ready_pods("tidb", 2)
+    await cluster.wait_until(standing, f"five pods stand on {node}")
     for other in others:
         await cluster.cordon(other, cordoned=False)
 

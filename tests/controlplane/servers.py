@@ -202,7 +202,7 @@ class ControlPlane:
             "users": [{"name": "admin", "user": {"token": self.admin_token}}],
             "contexts": [{"name": "tests", "context": {"cluster": "tests", "user": "admin"}}],
         }
-        path = self.folder / "kubeconfig"
+        path = self.folder / "admin.kubeconfig"
         path.write_text(json.dumps(content))
         path.chmod(0o600)
         return path
