@@ -213,6 +213,7 @@ class Site:
 
     async def token(self, folder: Path, text: str) -> str:
         """Of an account that may do what the reconciler says it needs with that configuration, and nothing else."""
+        folder.mkdir(exist_ok=True)
         file = folder / "needs.toml"
         file.write_text(text)
         asked = needs(load(file, {}).settings, self.cluster.namespace, dry_run=False)
