@@ -8,9 +8,10 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from ebbtide.agent.main import Orders, bind, run
+from ebbtide.agent.main import Orders, run
 from ebbtide.kube.slim import SlimClient
 from ebbtide.service import log
+from ebbtide.service.listening import bind
 from ebbtide.service.program import execute
 from ebbtide.vocabulary import SIGNAL_TAINT_KEY
 

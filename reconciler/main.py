@@ -74,8 +74,8 @@ def start(arguments: argparse.Namespace) -> None:
     common.configure_logs()
 
     async def program(stopping: asyncio.Event) -> None:
-        settings = common.settings()
-        await run(settings, await common.access(), dry_run=arguments.dry_run, stopping=stopping)
+        with common.configured() as settings:
+            await run(settings, await common.access(), dry_run=arguments.dry_run, stopping=stopping)
 
     execute(program)
 

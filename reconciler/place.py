@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from ebbtide.config import Settings
-from ebbtide.service.server import bind
+from ebbtide.service.listening import bind
 from reconciler.scaler.front.follower import advertised
 
 
@@ -24,11 +24,13 @@ class Ports:
 
     @classmethod
     def of(cls, settings: Settings, http: socket.socket | None, *, dry_run: bool) -> "Ports":
-        """Where the settings say, with `http` given or not. Raises EbbtideError when an address cannot be had."""
+        """Where the settings say, with `http` given or not. Raises ListenError."""
         listen, rules = settings.observability.listen, settings.worker_scaler
         with ExitStack() as undo:
-            made = undo.enter_context(http or bind(listen.host, listen.port))
-            front = bind(rules.listen.host, rules.listen.port) if rules.run and not dry_run else None
+            made = undo.enter_context(http or bind(listen.host, listen.port, "observability.listen"))
+            front = None
+            if rules.run and not dry_run:
+                front = bind(rules.listen.host, rules.listen.port, "worker-scaler.listen")
             undo.pop_all()
         return cls(made, front)
 

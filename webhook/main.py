@@ -38,11 +38,12 @@ from ebbtide.kube.resources import MUTATING_WEBHOOKS
 from ebbtide.kube.store import Store
 from ebbtide.service.arguments import Common, add_common
 from ebbtide.service.connection import ApiFigures, StoreAges
+from ebbtide.service.listening import bind
 from ebbtide.service.metrics import new_registry, product_version
 from ebbtide.service.permissions import persistence, wait_until_permitted
 from ebbtide.service.probes import Health
 from ebbtide.service.program import execute, exit_code
-from ebbtide.service.server import application, bind, serving
+from ebbtide.service.server import application, serving
 from ebbtide.service.supervisor import Part, Supervisor
 from webhook.app import Admission
 from webhook.needs import needs
@@ -76,10 +77,10 @@ class Ports:
 
     @classmethod
     def of(cls, settings: Settings) -> "Ports":
-        """Where the settings say. Raises EbbtideError when an address cannot be had."""
+        """Where the settings say. Raises ListenError."""
         rules = settings.webhook
-        health = bind(rules.health_listen.host, rules.health_listen.port)
-        return cls(bind(rules.listen.host, rules.listen.port), health)
+        health = bind(rules.health_listen.host, rules.health_listen.port, "webhook.health-listen")
+        return cls(bind(rules.listen.host, rules.listen.port, "webhook.listen"), health)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -97,10 +98,10 @@ def start(arguments: argparse.Namespace) -> None:
     """Runs until SIGTERM or SIGINT. Raises EbbtideError."""
     common = Common.of(arguments)
     common.configure_logs()
-    settings = common.settings()
     if arguments.workers == 1:
         _work(arguments)
-    else:
+        return
+    with common.configured() as settings:
         execute(partial(_mind, settings, arguments), grace=grace(settings) + _UNWINDING)
 
 
@@ -109,15 +110,15 @@ def _work(
 ) -> None:
     """The webhook in this process; with sockets it is one of several workers."""
     common = Common.of(arguments)
-    settings = common.settings()
     ports = None if admission is None or health is None else Ports(admission, health)
+    with common.configured() as settings:
 
-    async def program(stopping: asyncio.Event) -> None:
-        if ports is not None:
-            on_parents_end(stopping.set)
-        await run(settings, await common.access(), client_ca=arguments.client_ca, stopping=stopping, ports=ports)
+        async def program(stopping: asyncio.Event) -> None:
+            if ports is not None:
+                on_parents_end(stopping.set)
+            await run(settings, await common.access(), client_ca=arguments.client_ca, stopping=stopping, ports=ports)
 
-    execute(program, grace=grace(settings), loop_factory=fastest_loop())
+        execute(program, grace=grace(settings), loop_factory=fastest_loop())
 
 
 def work(arguments: argparse.Namespace, admission: socket.socket, health: socket.socket) -> None:

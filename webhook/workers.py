@@ -23,9 +23,10 @@ from prometheus_client.registry import Collector
 
 from ebbtide.connecting import words_of
 from ebbtide.errors import EbbtideError
+from ebbtide.service.listening import bind
 from ebbtide.service.metrics import exposition
 from ebbtide.service.probes import Health
-from ebbtide.service.server import bind, serving
+from ebbtide.service.server import serving
 from ebbtide.service.supervisor import Part
 
 _LOOPBACK: Final = "127.0.0.1"

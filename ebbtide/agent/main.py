@@ -24,15 +24,17 @@ from ebbtide.agent.imds import Metadata
 from ebbtide.agent.report import Report
 from ebbtide.agent.server import serving
 from ebbtide.agent.watch import Watch
-from ebbtide.errors import EbbtideError
 from ebbtide.kube.slim import SERVICE_ACCOUNT, Cluster, SlimClient, server_of_pod
 from ebbtide.service import log
+from ebbtide.service.listening import ListenError, bind
 from ebbtide.service.metrics import new_registry, product_version
 from ebbtide.service.probes import Health, not_longer_than
 from ebbtide.service.program import execute, exit_code
 from ebbtide.service.supervisor import Part, Supervisor
 from ebbtide.vocabulary import FIELD_MANAGER_AGENT
 
+# The key of the configuration that says where probes are served.
+LISTEN_KEY: Final = "observability.listen"
 # A turn takes 20 s at most (four answers that do not come), the pause after it another 20.
 _STUCK_AFTER: Final = 300.0
 
@@ -41,7 +43,7 @@ _STUCK_AFTER: Final = 300.0
 class Orders:
     """What the agent is to do. `interval` in seconds; `host` and `port` are where probes are served.
 
-    `kubeconfig` and `context` are empty in a pod.
+    `kubeconfig` and `context` are empty in a pod. `listen_origin` is who has set where to listen, for messages.
     """
 
     node: str
@@ -50,6 +52,7 @@ class Orders:
     interval: float
     host: str
     port: int
+    listen_origin: str = ""
     kubeconfig: str = ""
     context: str = ""
     log_level: log.Level = "info"
@@ -68,6 +71,7 @@ class Orders:
             "--interval": str(self.interval),
             "--host": self.host,
             "--port": str(self.port),
+            "--listen-origin": self.listen_origin,
             "--kubeconfig": self.kubeconfig,
             "--context": self.context,
             "--log-level": self.log_level,
@@ -87,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.add_argument(flag, required=True)
     parser.add_argument("--interval", type=float, required=True, metavar="SECONDS")
     parser.add_argument("--port", type=int, required=True)
-    for flag in ("--kubeconfig", "--context"):
+    for flag in ("--listen-origin", "--kubeconfig", "--context"):
         parser.add_argument(flag, default="")
     parser.add_argument("--log-level", choices=log.LEVELS, default="info")
     parser.add_argument("--log-format", choices=log.FORMATS)
@@ -100,7 +104,7 @@ def _start(orders: Orders) -> None:
 
 
 async def _program(orders: Orders, stopping: asyncio.Event) -> None:
-    with bind(orders.host, orders.port) as listening:
+    with _listening(orders) as listening:
         async with _cluster(orders, os.environ) as cluster:
             await run(orders, cluster, listening, stopping)
 
@@ -125,6 +129,13 @@ async def run(orders: Orders, cluster: Cluster, listening: socket.socket, stoppi
     await Supervisor(health, stopping).run(Part("http", serve), Part("act", act.run), Part("watch", watch.run))
 
 
+def _listening(orders: Orders) -> socket.socket:
+    try:
+        return bind(orders.host, orders.port, LISTEN_KEY)
+    except ListenError as error:
+        raise error.set_by(orders.listen_origin) from error
+
+
 @asynccontextmanager
 async def _cluster(orders: Orders, environ: Mapping[str, str]) -> AsyncIterator[Cluster]:
     """The API server, by the slim client in a pod. Raises UsageError, ClusterAccessError."""
@@ -143,11 +154,3 @@ async def _cluster(orders: Orders, environ: Mapping[str, str]) -> AsyncIterator[
     access = await discover(kubeconfig, orders.context or None, environ)
     async with Client(access, field_manager=FIELD_MANAGER_AGENT, user_agent=agent) as client:
         yield client
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one. Raises EbbtideError when the address cannot be had."""
-    try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        raise EbbtideError(f"cannot listen on {host}:{port}: {error}") from error

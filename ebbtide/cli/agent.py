@@ -5,7 +5,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import NoReturn
 
-from ebbtide.agent.main import Orders
+from ebbtide.agent.main import LISTEN_KEY, Orders
 from ebbtide.errors import UsageError
 from ebbtide.service.arguments import Common, add_common
 
@@ -31,7 +31,8 @@ def run(arguments: Namespace) -> NoReturn:
 
 
 def _orders(common: Common, node: str) -> Orders:
-    settings = common.settings()
+    loaded = common.load()
+    settings = loaded.settings
     if not node:
         raise UsageError("which node this is must be said: --node-name or $NODE_NAME (fieldRef spec.nodeName in a pod)")
     return Orders(
@@ -41,6 +42,7 @@ def _orders(common: Common, node: str) -> Orders:
         interval=settings.signals.imds.poll_interval,
         host=settings.observability.listen.host,
         port=settings.observability.listen.port,
+        listen_origin=str(loaded.origins[LISTEN_KEY]),
         kubeconfig=str(common.kubeconfig or ""),
         context=common.context or "",
         log_level=common.log_level,

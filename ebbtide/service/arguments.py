@@ -2,16 +2,18 @@
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 import structlog
 
-from ebbtide.config import Settings, load
+from ebbtide.config import Loaded, Settings, load
 from ebbtide.kube.access import Access, discover
 from ebbtide.service import log
+from ebbtide.service.listening import ListenError
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -61,12 +63,25 @@ class Common:
         log.configure(self.log_level, self.log_format)
 
     def settings(self, environ: Mapping[str, str] = os.environ) -> Settings:
+        """As `load`, without the origins."""
+        return self.load(environ).settings
+
+    @contextmanager
+    def configured(self) -> Iterator[Settings]:
+        """The settings; where the block cannot listen as they say, the ListenError says where that was set, too."""
+        loaded = self.load()
+        try:
+            yield loaded.settings
+        except ListenError as error:
+            raise error.set_by(str(loaded.origins.get(error.key, ""))) from error
+
+    def load(self, environ: Mapping[str, str] = os.environ) -> Loaded:
         """The configuration of the file named by flag or environment; warnings are logged. Raises UsageError."""
         named = self.config or (Path(environ["EBBTIDE_CONFIG"]) if environ.get("EBBTIDE_CONFIG") else None)
         loaded = load(named, environ)
         for warning in loaded.warnings:
             _log.warning("configuration", problem=str(warning))
-        return loaded.settings
+        return loaded
 
     async def access(self, environ: Mapping[str, str] = os.environ) -> Access:
         """The cluster that flags and environment point at. Raises UsageError, ClusterAccessError."""

@@ -11,9 +11,10 @@ from aiohttp import web
 from ebbtide.kube.lease_record import Record
 from ebbtide.kube.resources import NODES, PODS, STATEFUL_SETS
 from ebbtide.model import Cell, NodeFacts
+from ebbtide.service.listening import bind
 from ebbtide.service.metrics import new_registry
 from ebbtide.service.probes import Health
-from ebbtide.service.server import application, bind, serving
+from ebbtide.service.server import application, serving
 from reconciler.engine.events import Event, Regarding, Told
 from reconciler.page.serve import routes
 from reconciler.rebalance.status import CellStatus

@@ -9,7 +9,7 @@ from playwright.async_api import Browser, expect
 
 from ebbtide import vocabulary
 from ebbtide.config import Settings
-from ebbtide.service.server import bind
+from ebbtide.service.listening import bind
 from ebbtide.sim import objects
 from ebbtide.sim.cluster import Cluster
 from reconciler.main import run

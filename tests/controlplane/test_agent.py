@@ -19,7 +19,7 @@ from ebbtide.kube.errors import Forbidden
 from ebbtide.kube.resources import EVENTS, NODES
 from ebbtide.kube.slim import SlimClient
 from ebbtide.notices import Kind, Notice
-from ebbtide.service.server import bind
+from ebbtide.service.listening import bind
 from ebbtide.vocabulary import INTERRUPTION_NOTICE_ANNOTATION, SIGNAL_TAINT_KEY
 from tests.controlplane.expectations import all_in_zone, all_prevented, stand_on
 from tests.controlplane.metadata import Way, metadata

@@ -21,7 +21,7 @@ from ebbtide.config import load
 from ebbtide.kube.access import Access
 from ebbtide.kube.errors import NotFound
 from ebbtide.kube.resources import MUTATING_WEBHOOKS, PODS, SECRETS
-from ebbtide.service.server import bind
+from ebbtide.service.listening import bind
 from tests.controlplane.processes import free_port
 from tests.controlplane.program import Process, configuration, kubeconfig, module, probe, write_files
 from tests.controlplane.proxy import FaultProxy

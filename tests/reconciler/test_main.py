@@ -12,7 +12,7 @@ from ebbtide import vocabulary
 from ebbtide.config import Settings, load
 from ebbtide.errors import ClusterAccessError
 from ebbtide.kube.client import Client
-from ebbtide.service.server import bind
+from ebbtide.service.listening import bind
 from ebbtide.service.supervisor import Supervisor
 from ebbtide.sim import objects
 from ebbtide.sim.cluster import Cluster
@@ -266,7 +266,7 @@ async def test_the_whole_program_serves_its_probes_and_metrics() -> None:
         listening, stopping = bind(LOOPBACK, 0), asyncio.Event()
         url = f"http://{LOOPBACK}:{listening.getsockname()[1]}"
         program = asyncio.ensure_future(run(Settings(), cluster.access(), stopping=stopping, listening=listening))
-        async with asyncio.timeout(20), aiohttp.ClientSession(url) as session:
+        async with asyncio.timeout(120), aiohttp.ClientSession(url) as session:
             status = 0
             while status != 200:
                 async with session.get("/readyz") as answer:

@@ -17,7 +17,7 @@ from ebbtide.config.scaler import WorkerScaler
 from ebbtide.kube.lease_record import Record
 from ebbtide.kube.resources import NODES, PODS
 from ebbtide.model import Cell, format_time
-from ebbtide.service.server import bind
+from ebbtide.service.listening import bind
 from ebbtide.sim import objects
 from ebbtide.sim.cluster import Cluster
 from reconciler.engine.events import Event, Regarding, Told

@@ -20,7 +20,7 @@ from certs.spec import spec_of
 from ebbtide.clock import SystemClock
 from ebbtide.config import Settings
 from ebbtide.config.admission import Certs, Webhook
-from ebbtide.service.server import bind
+from ebbtide.service.listening import bind
 from ebbtide.sim.cluster import Cluster
 from ebbtide.sim.time import simulate
 from tests.ebbtide.exclusion.builders import raw_nodes

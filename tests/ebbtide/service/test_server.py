@@ -1,5 +1,6 @@
 """The plain HTTP port, over real sockets on the loopback address."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -8,10 +9,10 @@ import pytest
 from aiohttp import web
 from prometheus_client import Counter
 
-from ebbtide.errors import EbbtideError
+from ebbtide.service.listening import bind
 from ebbtide.service.metrics import new_registry
 from ebbtide.service.probes import Health
-from ebbtide.service.server import application, bind, serving
+from ebbtide.service.server import application, serving
 
 LOOPBACK = "127.0.0.1"
 
@@ -80,11 +81,23 @@ async def test_what_is_not_served_is_not_found() -> None:
         assert answer.status == 404
 
 
-async def test_an_address_in_use_is_a_failure_with_a_message() -> None:
+@pytest.mark.parametrize("request_line", ["GET /readyz", "GET /nowhere", "GET /broken", "\x16\x03 what is this"])
+async def test_no_answer_says_what_it_is_made_with(request_line: str) -> None:
+    """Not the framework's own either, to what is no HTTP or makes a handler fail."""
+
+    async def broken(_request: web.Request) -> web.Response:
+        raise ZeroDivisionError
+
+    app = application(new_registry("test"), Health(), [web.get("/broken", broken)])
     with bind(LOOPBACK, 0) as listening:
-        port = listening.getsockname()[1]
-        with pytest.raises(EbbtideError, match=f"cannot listen on {LOOPBACK}:{port}"):
-            bind(LOOPBACK, port)
+        async with serving(app, listening):
+            reader, writer = await asyncio.open_connection(*listening.getsockname())
+            writer.write(f"{request_line} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode("latin-1"))
+            head, _, _ = (await reader.read()).partition(b"\r\n\r\n")
+            writer.close()
+            await writer.wait_closed()
+    signed = [line for line in head.splitlines() if line.lower().startswith(b"server:")]
+    assert signed == [b"Server: ebbtide"]
 
 
 def test_two_registries_in_one_process_do_not_know_each_other() -> None:

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from yarl import URL
 
 from ebbtide.config.scaler import WorkerScaler
-from ebbtide.service.server import bind
+from ebbtide.service.listening import bind
 from ebbtide.sim.wire import Network, Wire
 from reconciler.scaler.front.wiring import Service, Surroundings
 from reconciler.scaler.pool import MOST_AT_ONCE, Arrival, Phase, Place, Target, TaskRecord, Unavailable

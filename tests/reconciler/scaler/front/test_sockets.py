@@ -9,11 +9,10 @@ import pytest
 from ebbtide import vocabulary
 from ebbtide.config import Settings
 from ebbtide.config.names import HostPort
-from ebbtide.errors import EbbtideError
 from ebbtide.kube.client import Client
 from ebbtide.kube.errors import NotFound
 from ebbtide.kube.resources import LEASES
-from ebbtide.service.server import bind
+from ebbtide.service.listening import ListenError, bind
 from ebbtide.sim import objects
 from ebbtide.sim.cluster import Cluster
 from reconciler.main import run
@@ -112,7 +111,7 @@ async def test_a_port_that_is_taken_ends_the_program_and_frees_what_it_had() -> 
         taken.listen()
         port = taken.getsockname()[1]
         http = bind(LOOPBACK, 0)
-        with pytest.raises(EbbtideError, match=f"cannot listen on {LOOPBACK}:{port}"):
+        with pytest.raises(ListenError, match=f'worker-scaler.listen = "{LOOPBACK}:{port}" cannot be listened on'):
             Ports.of(settings(on=True, port=port), http, dry_run=False)
         assert http.fileno() == -1
 
