@@ -39,6 +39,12 @@ def run(arguments: Namespace) -> int:
 
 
 def _check(arguments: Namespace, loaded: Loaded) -> None:
+    sqs = loaded.settings.signals.sqs
+    if sqs.queue_url:
+        # It takes half a second to import, and most have no queue.
+        from reconciler.signals.wiring import opening_of  # noqa: PLC0415
+
+        opening_of(sqs, os.environ)
     remark = {0: "", 1: ", with 1 warning"}.get(len(loaded.warnings), f", with {len(loaded.warnings)} warnings")
     print(f"{arguments.config}: fine{remark}")
 

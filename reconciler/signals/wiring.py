@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from typing import Final
@@ -13,6 +13,7 @@ from ebbtide.errors import UsageError
 from reconciler.engine.context import Context
 from reconciler.signals.act import Act
 from reconciler.signals.controller import QueueReader
+from reconciler.signals.messages import Opening
 from reconciler.signals.report import Report
 
 # `sqs.eu-central-1.amazonaws.com`, `vpce-….sqs.eu-central-1.vpce.amazonaws.com`, `eu-central-1.queue.amazonaws.com`
@@ -20,21 +21,25 @@ _REGION: Final = re.compile(r"(?:^|\.)sqs(?:-fips)?\.([a-z0-9-]+)\.|^([a-z0-9-]+
 
 
 def build(context: Context) -> QueueReader:
-    """The reader. Raises UsageError when the extra is not installed, or the region cannot be told."""
-    sqs = context.settings.signals.sqs
-    region = region_of(sqs, os.environ)
+    """The reader. Raises UsageError as `opening_of`."""
+    key = context.settings.node_rebalance.rebalance_signal_taint_key
+    return QueueReader(
+        opening_of(context.settings.signals.sqs, os.environ),
+        Act(context.client, context.nodes, key),
+        Report(context.registry, context.shared.recorder),
+    )
+
+
+def opening_of(sqs: Sqs, environ: Mapping[str, str]) -> Callable[[], Opening]:
+    """What opens the queue. Raises UsageError when the extra is not installed, or the region cannot be told."""
+    region = region_of(sqs, environ)
     try:
         queue = import_module("reconciler.signals.queue")
     except ModuleNotFoundError as error:
         lacking = (error.name or "").partition(".")[0]
         words = f"signals.sqs.queue-url is set, but {lacking} is not installed: pip install 'ebbtide[sqs]'"
         raise UsageError(words) from error
-    key = context.settings.node_rebalance.rebalance_signal_taint_key
-    return QueueReader(
-        partial(queue.opened, sqs.queue_url, region),
-        Act(context.client, context.nodes, key),
-        Report(context.registry, context.shared.recorder),
-    )
+    return partial(queue.opened, sqs.queue_url, region)
 
 
 def region_of(sqs: Sqs, environ: Mapping[str, str]) -> str:
