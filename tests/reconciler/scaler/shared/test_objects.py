@@ -102,6 +102,26 @@ async def test_ws_79_what_is_deleted_by_hand_is_made_again(basin: Basin) -> None
     assert pod_of(place) == f"{POOL}-0"
 
 
+@in_basin(shared_idle_pod_expire_sec=60)
+async def test_ws_79_at_zero_the_objects_stay(basin: Basin) -> None:
+    """The very same, for a pool that comes back."""
+    basin.start()
+    await basin.begin(1)
+    before = uids_of_the_pool(basin)
+    assert None not in before
+    await basin.until(lambda: basin.loads() == [1])
+    basin.finish(1)
+    await basin.until(lambda: basin.replicas == 0 and not basin.pods(), within=700)
+    await asyncio.sleep(3600)
+    assert uids_of_the_pool(basin) == before
+
+
+def uids_of_the_pool(basin: Basin) -> list[str | None]:
+    """UIDs of its set and its Service, None for one that is not there."""
+    found = [basin.found(resource, POOL) for resource in (STATEFUL_SETS, SERVICES)]
+    return [None if each is None else each["metadata"]["uid"] for each in found]
+
+
 @in_basin()
 async def test_ws_80_new_cores_are_for_new_pods(basin: Basin) -> None:
     first = basin.start()
