@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ebbtide.cleanup.act import Account
 from ebbtide.cleanup.decide import Kept, Removal
 from ebbtide.cleanup.sweep import Result
+from ebbtide.counting import count
 
 # Enough to go and look; a thousand names help nobody.
 _NAMES = 5
@@ -60,28 +61,31 @@ def lines(result: Result, account: Account, *, dry_run: bool) -> Iterator[str]:
 
 def interrupted(account: Account) -> str:
     """What an unfinished run has done."""
-    return f"interrupted: {len(account.removed)} of {account.planned} objects are clean; run it again for the rest"
+    planned = f"{count(account.planned, 'object')} {'is' if account.planned == 1 else 'are'}"
+    return f"interrupted: {len(account.removed)} of {planned} clean; run it again for the rest"
 
 
 def _totals(removals: Sequence[Removal], verb: str) -> Iterator[str]:
     if not removals:
         yield "nothing of ebbtide's is on this cluster" if verb == "would remove" else "nothing to remove"
-    for kind, count in counts(removals).items():
-        yield f"{verb} {count} {_WORDS.get(kind, kind)}"
+    for kind, number in counts(removals).items():
+        what, where = _WORDS.get(kind, (kind, ""))
+        yield f"{verb} {count(number, what)}{where}"
 
 
-_WORDS = {
-    "nodeTaints": "prevent taint(s) from nodes",
-    "nodeAnnotations": "annotation(s) from nodes",
-    "podAnnotations": "annotation(s) from pods",
-    "podLabels": "label(s) from pods",
-    "leases": "lease(s)",
-    "secrets": "secret(s)",
-    "statefulsets": "set(s) of workers",
-    "services": "service(s) of workers",
-    "persistentvolumeclaims": "volume claim(s) of workers",
-    "poddisruptionbudgets": "disruption budget(s)",
-    "configmaps": "ledger(s) of promises",
+# One of them, and what they all come from or belong to.
+_WORDS: Final = {
+    "nodeTaints": ("prevent taint", " from nodes"),
+    "nodeAnnotations": ("annotation", " from nodes"),
+    "podAnnotations": ("annotation", " from pods"),
+    "podLabels": ("label", " from pods"),
+    "leases": ("lease", ""),
+    "secrets": ("secret", ""),
+    "statefulsets": ("set", " of workers"),
+    "services": ("service", " of workers"),
+    "persistentvolumeclaims": ("volume claim", " of workers"),
+    "poddisruptionbudgets": ("disruption budget", ""),
+    "configmaps": ("ledger", " of promises"),
 }
 
 

@@ -11,6 +11,7 @@ from ebbtide.cleanup.snapshot import Facts, read, reads
 from ebbtide.cleanup.workers import Workers
 from ebbtide.config import Settings
 from ebbtide.config.settings import DEFAULT_NAMESPACE
+from ebbtide.counting import count
 from ebbtide.errors import ClusterAccessError, EbbtideError
 from ebbtide.kube.client import Client
 from ebbtide.kube.permissions import Need, refused
@@ -73,7 +74,7 @@ async def _sweep(client: Client, plan: Plan, rules: Rules, options: Options, acc
         if not plan.removals:
             return
         await _require(client, plan.needs)
-        options.tell(f"removing marks of ours from {len(plan.removals)} objects")
+        options.tell(f"removing marks of ours from {count(len(plan.removals), 'object')}")
         account.failed.clear()
         await act.remove(removal for removal in plan.removals if not removal.whole)
         await act.remove(removal for removal in plan.removals if removal.whole)
@@ -87,7 +88,7 @@ async def _sweep(client: Client, plan: Plan, rules: Rules, options: Options, acc
 
 async def _read(client: Client, rules: Rules, options: Options) -> Facts:
     facts = await read(client, rules.lease, rules.namespace, rules.secret, rules.workers)
-    options.tell(f"looked at {len(facts.nodes)} nodes and all pods")
+    options.tell(f"looked at {count(len(facts.nodes), 'node')} and all pods")
     return facts
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from ebbtide.config import Loaded, load
 from ebbtide.config.show import as_json, as_text, as_toml
+from ebbtide.counting import count
 
 _SHAPES: Final = {"text": as_text, "json": as_json, "toml": as_toml}
 _OVERRIDES: Final = "Environment variables EBBTIDE__SECTION__KEY override the file."
@@ -45,7 +46,7 @@ def _check(arguments: Namespace, loaded: Loaded) -> None:
         from reconciler.signals.wiring import opening_of  # noqa: PLC0415
 
         opening_of(sqs, os.environ)
-    remark = {0: "", 1: ", with 1 warning"}.get(len(loaded.warnings), f", with {len(loaded.warnings)} warnings")
+    remark = f", with {count(len(loaded.warnings), 'warning')}" if loaded.warnings else ""
     print(f"{arguments.config}: fine{remark}")
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
+from ebbtide.counting import count
 from ebbtide.errors import UsageError
 
 
@@ -40,8 +41,8 @@ class ConfigurationError(UsageError):
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        super().__init__("\n".join((f"configuration cannot be used, {count}:", *(f"  {p}" for p in problems))))
+        found = count(len(problems), "problem")
+        super().__init__("\n".join((f"configuration cannot be used, {found}:", *(f"  {p}" for p in problems))))
 
 
 def shown(value: Any, limit: int = 80) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 
 from ebbtide import vocabulary
 from ebbtide.config import Settings
+from ebbtide.counting import count
 from ebbtide.model import Taint
 from ebbtide.preflight.finding import Finding, Status, some
 from ebbtide.preflight.snapshot import KARPENTER_LABELS, POOL_LABELS, DaemonSetView, Facts, NodeView, Unread
@@ -40,13 +41,14 @@ def _labels(found: Sequence[NodeView], settings: Settings) -> Iterator[Finding]:
         yield Finding(
             check,
             Status.WARN,
-            f"none of {len(found)} nodes has the label {rules.node_group_label} with a value that node-groups allows",
+            f"none of {count(len(found), 'node')} has the label {rules.node_group_label} with a value that node-groups "
+            "allows",
             "without node groups no zone is ever blocked",
             "label the nodes (in the launch template or node group), or set node-rebalance.node-group-label",
         )
     elif not problems:
-        groups = len({node.group for node in ours})
-        yield Finding(check, Status.PASS, f"{len(ours)} nodes of {groups} node groups carry group and zone")
+        groups = count(len({node.group for node in ours}), "node group")
+        yield Finding(check, Status.PASS, f"{count(len(ours), 'node')} of {groups}, each with group and zone")
 
 
 def _missing(
@@ -92,7 +94,7 @@ def _zones(ours: Sequence[NodeView]) -> Iterator[Finding]:
                 tuple(sorted(node.name for node in made if node.pool == pool)),
             )
     if zones and all(len(spanned) == 1 for spanned in zones.values()):
-        yield Finding(check, Status.PASS, f"each of {len(zones)} Auto Scaling groups with nodes stands in one zone")
+        yield Finding(check, Status.PASS, f"{count(len(zones), 'Auto Scaling group')} with nodes, each in one zone")
     if not zones:
         labels = ", ".join(POOL_LABELS)
         seen = f"no managed node says which Auto Scaling group it belongs to ({labels})"
@@ -109,7 +111,7 @@ def _karpenter(found: Sequence[NodeView], settings: Settings) -> Iterator[Findin
     yield Finding(
         "karpenter",
         Status.WARN,
-        f"Karpenter manages {len(made)} nodes, {groups} of them of node groups that may be blocked: "
+        f"Karpenter manages {count(len(made), 'node')}, {groups} of them of node groups that may be blocked: "
         f"{some(node.name for node in made)}",
         "Karpenter does not look at taints of existing nodes: only the webhook's exclusion of zones holds there",
         "run the webhook, or have these node groups made by the Cluster Autoscaler",

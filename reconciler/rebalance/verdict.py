@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ebbtide.config.rebalance import NodeRebalance
+from ebbtide.counting import count
 from ebbtide.model import NodeFacts
 from reconciler.rebalance.plan import CellFacts, Plan, Wish, is_prevented, soonest
 
@@ -101,7 +102,8 @@ def _open(facts: CellFacts, plan: Plan, rules: NodeRebalance) -> Verdict:
 def _leak(facts: CellFacts, rules: NodeRebalance, now: float) -> str:
     clean = [node.name for node in facts.live if not is_prevented(node, rules)]
     if clean:
-        return f"{len(clean)} of {len(facts.live)} nodes lack the prevent taint, among them {clean[0]}"
+        lacking = "lacks the prevent taint:" if len(clean) == 1 else "lack the prevent taint, among them"
+        return f"{len(clean)} of {count(len(facts.live), 'node')} {lacking} {clean[0]}"
     for node in facts.nodes:
         if node.deleting and not is_prevented(node, rules) and is_template(node, rules, now):
             return f"node {node.name} is being deleted, clean and still the autoscaler's template"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ebbtide.cli.demo.chronicle import Absence, Chronicle, Moment, What, absences
 from ebbtide.cli.demo.play import Ending
 from ebbtide.cli.demo.words import clock, listed, short
+from ebbtide.counting import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +165,3 @@ def _longest(facts: Facts) -> str:
         return "no pod was away"
     lasted = f"longest time away: {facts.longest.slot}, {clock(facts.longest.lasted(facts.lasted))} minutes"
     return f"{lasted}, and nothing has taken its place" if facts.longest.until is None else lasted
-
-
-def count(number: int, noun: str) -> str:
-    """`1 pod`, `2 pods`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

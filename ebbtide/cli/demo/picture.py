@@ -18,6 +18,7 @@ from ebbtide.cli.demo.load import picture as load_picture
 from ebbtide.cli.demo.scenario import SPOT
 from ebbtide.cli.demo.scene import NodeView, Phase, PodView, Scene
 from ebbtide.cli.demo.words import Line, Voice, clock, listed
+from ebbtide.counting import count
 
 # Below this width the zones stand one above the other.
 _SIDE_BY_SIDE: Final = 64
@@ -272,7 +273,7 @@ def _autoscaler(scene: Scene) -> list[Text]:
         return [Text(words, style="dim")]
     growth = choice.growth
     verdict = f"grows {growth.grown} by {growth.nodes}" if growth.grown else "grows nothing"
-    pods = "1 pod" if len(growth.waiting) == 1 else f"{len(growth.waiting)} pods"
+    pods = count(len(growth.waiting), "pod")
     first = Text.assemble((f"{clock(choice.at)} ", "dim"), (verdict, "yellow"), f" for {pods}")
     ordered = [f"{count} in {zone}" for zone, count in scene.ordered.items()]
     if ordered:

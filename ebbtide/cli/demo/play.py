@@ -21,6 +21,7 @@ from ebbtide.cli.demo.words import listed
 from ebbtide.config import Settings
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.config.scaler import WorkerScaler
+from ebbtide.counting import count
 from ebbtide.service import log
 from ebbtide.sim.kinds import DEPLOYMENTS
 from ebbtide.sim.storage import IN_PROCESS
@@ -198,7 +199,7 @@ class _Hands:
         await asyncio.gather(*(self._stage.spot.interrupt(node) for node in nodes))
 
     def scale(self, deployment: str, replicas: int) -> None:
-        self._observer.scripted(What.SCALED, f"scales {deployment} to {replicas} replicas")
+        self._observer.scripted(What.SCALED, f"scales {deployment} to {count(replicas, 'replica')}")
 
         def change(body: Object) -> Object:
             body["spec"]["replicas"] = replicas

@@ -132,7 +132,7 @@ def test_a_dry_run_lists_and_writes_nothing() -> None:
         assert said["counts"] == {"nodeTaints": 3, "nodeAnnotations": 1}
         assert [each["name"] for each in said["objects"]] == ["a1", "a2", "stray"]
         assert [kept["what"].split()[0] for kept in said["leftAlone"]] == ["signal", "cordon"]
-        assert "would remove 3 prevent taint(s) from nodes" in list(lines(result, scene.account, dry_run=True))
+        assert "would remove 3 prevent taints from nodes" in list(lines(result, scene.account, dry_run=True))
 
     play(story)
 

@@ -132,7 +132,7 @@ def test_workers_and_all_that_belongs_to_them_go_and_a_second_run_finds_nothing(
             result, account = await cleaned(client, SETTINGS)
             assert succeeded(account), account.left
             assert counts(account.removed)["statefulsets"] == 2
-            assert "removed 2 set(s) of workers" in list(lines(result, account, dry_run=False))
+            assert "removed 2 sets of workers" in list(lines(result, account, dry_run=False))
             assert document(result, account, dry_run=False)["counts"]["configmaps"] == 1
             await asyncio.sleep(60.0)
             assert await names(client) == {

@@ -485,3 +485,11 @@ def test_a_queue_is_a_source_of_signals(check: str, running: tuple[Program, ...]
     findings = found(check, WITH_QUEUE, programs=running)
     assert statuses(findings) == [status]
     assert check != "signal-sources" or "from queue spot" in findings[0].seen
+
+
+def test_one_node_of_one_group_is_counted_as_one() -> None:
+    seen = [each.seen for check in ("node-labels", "node-group-zones") for each in found(check, nodes=(node("a1"),))]
+    assert seen == [
+        "1 node of 1 node group, each with group and zone",
+        "1 Auto Scaling group with nodes, each in one zone",
+    ]

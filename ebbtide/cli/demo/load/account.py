@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ebbtide.cli.demo.account import count, judgement
+from ebbtide.cli.demo.account import judgement
 from ebbtide.cli.demo.chronicle import Chronicle, Moment, What
 from ebbtide.cli.demo.load.promises import largest, most_own
 from ebbtide.cli.demo.load.scene import Kind, LoadScene
 from ebbtide.cli.demo.play import Ending
 from ebbtide.cli.demo.words import clock, listed, short
+from ebbtide.counting import count
 
 # More names than this are only counted.
 _NAMED: Final = 10

@@ -12,6 +12,7 @@ from rich.text import Text
 from ebbtide.cli.demo.load.scene import Doing, Kind, LoadScene, PoolView, TableView, WorkerView
 from ebbtide.cli.demo.load.tables import Step, human
 from ebbtide.cli.demo.words import clock
+from ebbtide.counting import count
 
 # Rows that both panels have from the beginning, so that what comes moves nothing.
 _ROOM: Final = 10
@@ -126,7 +127,7 @@ def _crowd(load: LoadScene, pool: PoolView, marks: Marks) -> Iterator[Text]:
     yield Text()
     counts = ((step, load.count(step)) for step in Step)
     yield Text("  ").join(Text(f"{count} {step.value}", _STEP_STYLES[step]) for step, count in counts if count)
-    yield Text(f"pool: {pool.replicas} pods, {pool.desired} desired, {pool.usable} usable")
+    yield Text(f"pool: {count(pool.replicas, 'pod')}, {pool.desired} desired, {pool.usable} usable")
     yield Text(f"grows above {pool.full} tasks a pod, to {pool.largest} pods", "dim")
     yield Text(f"then fills pods to {pool.most} tasks and above", "dim")
 

@@ -4,6 +4,7 @@ from ebbtide.cli.demo.chronicle import Chronicle, What
 from ebbtide.cli.demo.load.scene import LoadScene
 from ebbtide.cli.demo.load.tables import Step
 from ebbtide.cli.demo.promises import Evidence, Promise
+from ebbtide.counting import count
 
 _NOTHING = LoadScene()
 
@@ -47,7 +48,7 @@ def reaches_size(pods: int) -> Promise:
         most = largest(evidence.chronicle)
         return "" if most >= pods else f"it never had more than {most}"
 
-    return Promise(f"the pool grows to {pods} pods", missing)
+    return Promise(f"the pool grows to {count(pods, 'pod')}", missing)
 
 
 # --- that must be true all the time ----------------------------------------------------------------------------------
@@ -118,7 +119,7 @@ def pool_at_most(pods: int) -> Promise:
         most = largest(evidence.chronicle)
         return f"it had {most}" if most > pods else ""
 
-    return Promise(f"never more than {pods} pods in the pool", missing)
+    return Promise(f"never more than {count(pods, 'pod')} in the pool", missing)
 
 
 def most_own(chronicle: Chronicle) -> int:
