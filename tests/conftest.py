@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from hypothesis import settings
 
+from tests.ceiling import Ceiling
+from tests.ceiling import add_option as pytest_addoption
 from tests.controlplane.build import binaries
 from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.servers import ControlPlane
@@ -20,14 +22,20 @@ from tests.controlplane.world import World, world
 settings.register_profile("ebbtide", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("ebbtide")
 
+__all__ = ["pytest_addoption"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Ceiling(config), Ceiling.NAME)
+
 
 @pytest.fixture(scope="session")
 def session_control_plane(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
     """The running servers; tests take `control_plane`, which also looks whether they still live."""
-    capture = request.config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():
+    plugins = request.config.pluginmanager
+    with plugins.getplugin("capturemanager").global_and_fixture_disabled(), plugins.getplugin(Ceiling.NAME).lifted():
         built = binaries()
     servers = ControlPlane(built, tmp_path_factory.mktemp("controlplane"))
     yield servers
