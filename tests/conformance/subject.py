@@ -10,7 +10,7 @@ from ebbtide.kube.answers import Answer
 from ebbtide.kube.client import Client, Object
 from ebbtide.kube.resources import NODES, PODS, Resource
 from ebbtide.kube.stream import BOOKMARK, WatchEvent
-from tests.controlplane.world import is_ready, wait_until
+from tests.controlplane.world import PATIENCE, is_ready, wait_until
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
 WEBHOOKS = Resource(
@@ -22,9 +22,6 @@ WEBHOOKS = Resource(
 )
 # The kind that the real server keeps no cache of.
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet", namespaced=True)
-
-# Bounds every wait for an event of a stream, and for an effect of a controller.
-PATIENCE = 20.0
 
 
 @dataclass(frozen=True)
@@ -91,7 +88,7 @@ class Subject:
 
     async def eventually(self, condition: Callable[[], Awaitable[bool]], what: str) -> None:
         """Waits for something that the server does by itself."""
-        await wait_until(condition, what, seconds=PATIENCE)
+        await wait_until(condition, what)
 
 
 async def settled(client: Client, node: str) -> bool:

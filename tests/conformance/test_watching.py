@@ -7,7 +7,8 @@ import pytest
 from ebbtide.kube.errors import Gone
 from ebbtide.kube.resources import PODS
 from ebbtide.kube.stream import ADDED, BOOKMARK, DELETED, MODIFIED, WatchEvent
-from tests.conformance.subject import CONFIG_MAPS, DAEMON_SETS, PATIENCE, Subject, version
+from tests.conformance.subject import CONFIG_MAPS, DAEMON_SETS, Subject, version
+from tests.controlplane.world import PATIENCE
 
 
 def _short(events: list[WatchEvent]) -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ from ebbtide.kube.resources import NAMESPACES
 from tests.controlplane.build import tool
 from tests.controlplane.installation import Release
 from tests.controlplane.program import REPOSITORY, probe
-from tests.controlplane.world import World
+from tests.controlplane.world import PATIENCE, World
 
 NAMESPACE: Final = "ebbtide-system"
 # Words in capitals that stand for a name of the reader's.
@@ -30,8 +30,6 @@ _KUBELET: Final = re.compile(r"^(kubectl(?: -n \S+)?) (?:logs|port-forward|top(?
 # What kubectl says where nothing is selected; its exit code is 0.
 _NOTHING: Final = "No resources found"
 _PORT: Final = 8080
-# Seconds that a command may take on a busy machine.
-_PATIENCE: Final = 120.0
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ class Desk:
             stderr=asyncio.subprocess.STDOUT,
         )
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(2 * PATIENCE):
                 out, _ = await process.communicate()
         finally:
             if process.returncode is None:
@@ -102,6 +100,7 @@ class Desk:
         environ = {"EBBTIDE__OBSERVABILITY__LISTEN": address}
         container = pod["spec"]["containers"][0]
         process = await self._stack.enter_async_context(self._release.contained(pod, container, **environ))
+        self._stack.push_async_callback(process.terminate)
 
         async def ready() -> bool:
             assert process.process.returncode is None, "\n".join(process.log)
@@ -110,7 +109,7 @@ class Desk:
         await self.cluster.wait_until(ready, "the reconciler is ready")
 
     async def stop(self) -> None:
-        """Kills the reconciler, if one runs."""
+        """Ends the reconciler, if one runs, in order: the next one need not wait for its lease."""
         await self._stack.aclose()
 
     async def clear(self) -> None:
@@ -140,7 +139,7 @@ async def gone(cluster: World) -> None:
             return True
         return False
 
-    await cluster.wait_until(away, f"{NAMESPACE} is gone", seconds=60)
+    await cluster.wait_until(away, f"{NAMESPACE} is gone")
 
 
 @asynccontextmanager

@@ -57,7 +57,7 @@ class Kubelet:
             ready = [pod for component in (WEBHOOK, RECONCILER) for pod in await self._release.pods(component)]
             return {pod["metadata"]["name"] for pod in ready} == set(self.running)
 
-        await self._release.cluster.wait_until(done, "the release has settled", seconds=60)
+        await self._release.cluster.wait_until(done, "the release has settled")
 
     async def _sync(self) -> None:
         async with asyncio.TaskGroup() as pods:

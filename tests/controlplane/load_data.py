@@ -20,7 +20,6 @@ from ebbtide.config import load
 from ebbtide.kube.errors import NotFound
 from ebbtide.kube.reflector import Reflector
 from ebbtide.kube.resources import (
-    LEASES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
@@ -45,7 +44,6 @@ TEMPLATE: Final = "tikv-api"
 STORAGE_CLASSES: Final = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 # Set by the scheduler on the claims of a pod that it has found a node for.
 _SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-_LEASE: Final = "ebbtide-reconciler"
 # Between two tries of a client; the real one waits for three seconds.
 PAUSE: Final = 0.25
 
@@ -238,13 +236,6 @@ class Site:
         """A reconciler by way of the proxy."""
         return process(folder, self.cluster, proxy or self.proxy, text, token=token)
 
-    async def kill(self, running: Process) -> None:
-        """`kill -9`. Its lease goes too, which nobody has to wait for: there is no doubt that its holder is dead."""
-        running.kill()
-        await running.process.wait()
-        with suppress(NotFound):
-            await self.cluster.client.delete(LEASES, _LEASE, namespace=self.cluster.namespace)
-
     # --- clients -------------------------------------------------------------------------------------------------
 
     def client(self, task: str, size: int, port: int = 0) -> Client:
@@ -275,12 +266,12 @@ class Site:
         found = {"replicas": replicas, "sets": [*sets], "services": [*services], "claims": claims, "pods": pods}
         return {what: which for what, which in found.items() if which}
 
-    async def nothing_left(self, seconds: float = 60.0) -> None:
+    async def nothing_left(self) -> None:
         async def so() -> bool:
             return not await self.left()
 
         try:
-            await self.cluster.wait_until(so, "nothing is left", seconds=seconds)
+            await self.cluster.wait_until(so, "nothing is left")
         except AssertionError as error:
             raise AssertionError(f"{error}: {await self.left()}") from None
 

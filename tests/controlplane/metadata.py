@@ -12,6 +12,7 @@ from aiohttp import web
 
 from tests.controlplane.build import tool
 from tests.controlplane.processes import Server, free_port
+from tests.controlplane.proxy import GOODBYE
 from tests.controlplane.world import wait_until
 
 MOCK = "ec2-metadata-mock"
@@ -50,7 +51,7 @@ async def metadata(folder: Path, *flags: str) -> AsyncIterator[Way]:
     command = [str(binary), "spot", "--imdsv2", "--hostname", "127.0.0.1", "--port", str(port), *flags]
     server = Server(MOCK, command, folder / f"{MOCK}.log")
     way = Way(f"http://127.0.0.1:{port}")
-    runner = web.ServerRunner(web.Server(way.pass_on, access_log=None), shutdown_timeout=0)
+    runner = web.ServerRunner(web.Server(way.pass_on, access_log=None), shutdown_timeout=GOODBYE)
     await runner.setup()
     try:
         await wait_until(partial(_serves, port), "the mock listens", check=server.check)

@@ -27,7 +27,6 @@ from tests.reconciler.scaler.shared.program import Beside, Surroundings, assembl
 TEMPLATE: Final = "tikv-api"
 POOL: Final = "ldw-shared"
 _CLAIMS: Final = ("data", "worker0")
-_READY_WITHIN: Final = 120.0
 
 
 class Basis:
@@ -111,7 +110,7 @@ async def usable(shared: Shared, pods: int) -> None:
     async def are() -> bool:
         return not shared.discovered and len(shared.facts().usable) >= pods
 
-    await wait_until(are, f"{pods} pods are usable", seconds=_READY_WITHIN)
+    await wait_until(are, f"{pods} pods are usable")
 
 
 def _template(world: World) -> Object:

@@ -1,13 +1,15 @@
 """Server processes that end with the test run, keep their log, and show its end when something is wrong with them."""
 
+import contextlib
 import ctypes
 import os
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 # Lines of a log that a failure is reported with.
 TAIL = 40
@@ -32,11 +34,47 @@ def die_with_parent() -> None:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on now; the caller retries when somebody is faster."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of 127.0.0.1 that nobody listens on, and that is nobody else's until this process ends.
+
+    A program takes seconds until it listens. What the kernel picks by itself would long be the local end of somebody's
+    connection by then, or another test run's: so it is none of those ports, and of a block that this process has to
+    itself.
+    """
+    return next(port for port in _PORTS if _is_free(port))
+
+
+def _own_ports() -> Iterator[int]:
+    """Every port of a block of this process's own, then those of another one."""
+    lowest, highest = map(int, _PICKED_BY_KERNEL.read_text().split())
+    below, above = range(_FIRST_PORT, lowest - _BLOCK, _BLOCK), range(highest + 1, _LAST_PORT - _BLOCK, _BLOCK)
+    for first in (*below, *above):
+        if _claim(first):
+            yield from range(first, first + _BLOCK)
+    raise AssertionError("no port is left")
+
+
+def _claim(block: int) -> bool:
+    """By a name in the kernel that goes with this process."""
+    name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with contextlib.suppress(OSError):
+        name.bind(f"\0ebbtide-tests-ports-{block}")
+        _claims.append(name)
+        return True
+    name.close()
+    return False
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe, contextlib.suppress(OSError):
+        probe.bind(("127.0.0.1", port))
+        return True
+    return False
+
+
+_PICKED_BY_KERNEL: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_FIRST_PORT, _LAST_PORT, _BLOCK = 10_000, 65_536, 64
+_claims: Final[list[socket.socket]] = []
+_PORTS: Final = _own_ports()
 
 
 class Server:

@@ -26,6 +26,8 @@ from yarl import URL
 
 from ebbtide.kube.access import Access, from_url
 
+# Seconds for what is still under way at the end; 0 would be for ever to aiohttp, and nobody answers what is held.
+GOODBYE = 0.1
 # Meaningful for one connection only (RFC 9110 §7.6.1), or set anew by the side that sends.
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "host"})
 
@@ -160,7 +162,7 @@ class FaultProxy:
         )
         app = web.Application(client_max_size=0)
         app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0)
+        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=GOODBYE)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self._tls)
         await site.start()

@@ -77,11 +77,11 @@ async def published(cluster: World, name: str) -> bool:
     return set(await bundles(cluster, name)) == {found.holding.listed}
 
 
-async def wait_published(cluster: World, name: str, seconds: float = 30.0) -> None:
+async def wait_published(cluster: World, name: str) -> None:
     async def done() -> bool:
         return await published(cluster, name)
 
-    await cluster.wait_until(done, f"every entry of {name} has the bundle", seconds=seconds)
+    await cluster.wait_until(done, f"every entry of {name} has the bundle")
 
 
 def without_bundles(raw: dict[str, Any]) -> dict[str, Any]:
@@ -136,17 +136,18 @@ async def test_only_the_bundle_is_ours_and_it_stays_through_an_upgrade(
         assert await published(cluster, registered)
 
 
-async def test_wh_51_a_wiped_bundle_is_back_within_five_seconds(
-    tmp_path: Path, cluster: World, registered: str
-) -> None:
-    """Of one entry, by somebody who then owns the field; the other entry keeps its own all the time."""
+async def test_wh_51_a_wiped_bundle_is_back(tmp_path: Path, cluster: World, registered: str) -> None:
+    """Of one entry, by somebody who then owns the field; the other entry keeps its own all the time.
+
+    How soon is asked where time is simulated.
+    """
     async with in_this_process(tmp_path, cluster.access(), settings(cluster)):
         await wait_published(cluster, registered)
         for operation in ("remove", "replace"):
             path = "/webhooks/0/clientConfig/caBundle"
             value = {} if operation == "remove" else {"value": b64encode(self_signed().certificate.pem).decode()}
             await cluster.client.patch_json(MUTATING_WEBHOOKS, registered, [{"op": operation, "path": path, **value}])
-            await wait_published(cluster, registered, seconds=5.0)
+            await wait_published(cluster, registered)
 
 
 async def test_a_bundle_that_another_manager_applies_is_taken_over(
@@ -164,7 +165,7 @@ async def test_a_bundle_that_another_manager_applies_is_taken_over(
         with pytest.raises(Conflict):
             await cluster.client.apply(MUTATING_WEBHOOKS, registered, body, field_manager="other")
         await cluster.client.apply(MUTATING_WEBHOOKS, registered, body, field_manager="other", force=True)
-        await wait_published(cluster, registered, seconds=5.0)
+        await wait_published(cluster, registered)
         raw = await cluster.client.get(MUTATING_WEBHOOKS, registered)
         assert all("f:caBundle" not in str(entry) for entry in owners(raw, "other"))
 
@@ -209,4 +210,4 @@ async def wait_whole(cluster: World, name: str) -> None:
         found = await secret(cluster)
         return found is not None and found.holding.step == "retiring" and await published(cluster, name)
 
-    await wait_until(whole, "CA and leaf are there again, and published", seconds=30.0)
+    await wait_until(whole, "CA and leaf are there again, and published")

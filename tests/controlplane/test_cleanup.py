@@ -11,25 +11,25 @@ from ebbtide.kube.resources import LEASES, NODES
 from ebbtide.vocabulary import FIRST_SEEN_ANNOTATION, PREVENT_TAINT_KEY, SIGNAL_TAINT_KEY
 from tests.controlplane.command import ebbtide, started
 from tests.controlplane.expectations import all_prevented, prevented
-from tests.controlplane.program import configuration, process
+from tests.controlplane.program import LEASE, configuration, process
 from tests.controlplane.proxy import FaultProxy, Hold, Refuse
 from tests.controlplane.world import FOREIGN_TAINT, World, wait_until
 
 pytestmark = pytest.mark.controlplane
 
-LEASE = "ebbtide-reconciler"
 P = {"key": PREVENT_TAINT_KEY, "value": "1772366000", "effect": "NoSchedule"}
 
 
 async def blocked(folder: Path, cluster: World, proxy: FaultProxy) -> tuple[list[str], dict[str, Any]]:
-    """A zone that the real reconciler has blocked before it was killed, and its nodes without our marks."""
+    """A zone that the real reconciler has blocked before it was stopped, and its nodes without our marks."""
     nodes = await cluster.add_nodes("a", 3, taints=[FOREIGN_TAINT])
     for node in nodes[:2]:
         await cluster.signal(node)
     await cluster.cordon(nodes[2])
     before = await stripped(cluster, nodes)
-    async with process(folder / "reconciler", cluster, proxy, configuration(cluster)):
+    async with process(folder / "reconciler", cluster, proxy, configuration(cluster)) as running:
         await all_prevented(cluster, nodes)
+        assert await running.terminate() == 0
     return nodes, before
 
 

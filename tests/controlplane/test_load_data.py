@@ -14,7 +14,7 @@ from reconciler.scaler.task import TaskId
 from tests.controlplane.load_data import POOL, Site, site
 from tests.controlplane.program import scrape
 from tests.controlplane.proxy import FaultProxy
-from tests.controlplane.world import World
+from tests.controlplane.world import PATIENCE, World
 from tests.doubles.client import Client, ImportFailedError
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ async def test_an_import_of_twenty_tables_runs_to_its_end_and_leaves_nothing(tmp
 
 
 async def together(do: Callable[[Client], Awaitable[T]], clients: Iterable[Client]) -> list[T]:
-    return await asyncio.wait_for(asyncio.gather(*map(do, clients)), 90)
+    return await asyncio.wait_for(asyncio.gather(*map(do, clients)), PATIENCE)
 
 
 async def halfway(client: Client) -> None:
@@ -213,7 +213,7 @@ async def test_exactly_the_limit_is_admitted_and_what_a_quota_refuses_takes_no_p
         beginning = asyncio.ensure_future(first.init())
         await refused_by_quota(workers, first)
         await quota.allow(sets=100, services=100)
-        await asyncio.wait_for(asyncio.gather(beginning, waiting), 60)
+        await asyncio.wait_for(asyncio.gather(beginning, waiting), PATIENCE)
 
         answers = await asyncio.gather(*(init(workers, f"1-170-{number}-0") for number in range(10 * LIMIT)))
         places = {task: headers["Location"] for task, status, headers in answers if status == 302}

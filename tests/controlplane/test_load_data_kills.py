@@ -10,8 +10,9 @@ from typing import NamedTuple
 import pytest
 
 from tests.controlplane.load_data import POOL, Site, site
+from tests.controlplane.program import kill_leader
 from tests.controlplane.proxy import FaultProxy, Hold, Rule, Seen
-from tests.controlplane.world import World
+from tests.controlplane.world import PATIENCE, World
 
 Step = Callable[[], Awaitable[None]]
 
@@ -83,9 +84,9 @@ async def test_killed_at_every_write_of_a_workers_life_the_end_is_the_same(tmp_p
                 workers.process(tmp_path, text, token) as running,
             ):
                 if first is not None and when == "before":
-                    await asyncio.wait_for(first(), 60)
-                await workers.cluster.wait_until(reached, f"{when} {line}", seconds=60)
-                await workers.kill(running)
+                    await asyncio.wait_for(first(), PATIENCE)
+                await workers.cluster.wait_until(reached, f"{when} {line}")
+                await kill_leader(running, workers.cluster)
 
     for number, line in enumerate(BEGINNING):
         await killed(line, later=BEGINNING[number + 1 :])

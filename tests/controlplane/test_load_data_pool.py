@@ -17,9 +17,9 @@ from ebbtide.kube.resources import CONFIG_MAPS, STATEFUL_SETS
 from reconciler.scaler.shared.ledger import name_of, read
 from tests.controlplane.load_data import POOL, Site, site
 from tests.controlplane.processes import free_port
-from tests.controlplane.program import Process, scrape
+from tests.controlplane.program import Process, kill_leader, scrape
 from tests.controlplane.proxy import FaultProxy, Seen
-from tests.controlplane.world import World
+from tests.controlplane.world import PATIENCE, World
 from tests.doubles.client import Client
 from tests.doubles.worker import Worker
 
@@ -60,7 +60,7 @@ class Replica:
 
     async def kill(self) -> None:
         assert self._running is not None
-        await self._workers.kill(self._running)
+        await kill_leader(self._running, self._workers.cluster)
 
     async def leads(self) -> bool:
         assert self._running is not None
@@ -102,7 +102,7 @@ async def test_three_hundred_tasks_at_once_and_back_to_nothing(
         await leader.kill()
         await leader.start()
         again = [workers.client(client.task, SIZE, follower.port) for client in clients]
-        await asyncio.wait_for(asyncio.gather(*(client.restart() for client in again)), 60)
+        await asyncio.wait_for(asyncio.gather(*(client.restart() for client in again)), PATIENCE)
         assert {client.task: client.base for client in again} == places
 
         ended = await end_all(workers)
@@ -116,13 +116,13 @@ async def test_three_hundred_tasks_at_once_and_back_to_nothing(
 async def burst(workers: Site, replicas: Sequence[Replica]) -> list[Client]:
     """All clients at once, at either replica; the one that leads is killed when a tenth of them have their places."""
     clients = [workers.client(f"1-170-{n}-0", SIZE, replicas[n % 2].port) for n in range(TASKS)]
-    async with asyncio.timeout(120), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(2 * PATIENCE), asyncio.TaskGroup() as group:
         inits = [group.create_task(client.init()) for client in clients]
 
         async def under_way() -> bool:
             return sum(init.done() for init in inits) >= TASKS // 10
 
-        await workers.cluster.wait_until(under_way, "some have their places", seconds=60)
+        await workers.cluster.wait_until(under_way, "some have their places")
         leader, _ = await leader_of(workers, replicas)
         await leader.kill()
         await leader.start()
@@ -168,7 +168,7 @@ async def end_all(workers: Site) -> dict[int, float]:
     async def only_the_tail_is_gone() -> bool:
         return bool((await workers.named(STATEFUL_SETS))[POOL]["spec"]["replicas"] == LAST + 1)
 
-    await workers.cluster.wait_until(only_the_tail_is_gone, f"pod {LAST} is the last one", seconds=60)
+    await workers.cluster.wait_until(only_the_tail_is_gone, f"pod {LAST} is the last one")
     end(by_pod, last, ended)
     return ended
 

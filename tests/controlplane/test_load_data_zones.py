@@ -103,7 +103,7 @@ async def replacement(workers: Site, pod: dict[str, Any]) -> dict[str, Any]:
             (each for each in listed if name(each) == name(pod) and uid(each) != uid(pod) and is_ready(each)), None
         )
 
-    found = await workers.cluster.wait_until(there, f"{name(pod)} is made anew", seconds=60)
+    found = await workers.cluster.wait_until(there, f"{name(pod)} is made anew")
     assert found is not None
     return found
 

@@ -49,11 +49,11 @@ async def test_an_old_signal_on_a_cordoned_node_moves_the_workload_to_the_other_
             assert (await cluster.taints(node))[: len(foreign[node])] == foreign[node]
         await all_in_zone(cluster, "tikv", 3, "b")
         await all_in_zone(cluster, "tidb", 2, "b")
+        await in_state(cluster, url, "a", "blocked")
         metrics = await scrape(url)
         cell = {"node_group": cluster.group, "node_zone": "a"}
         assert metrics.value("noderebalance_prevent_ca_scale_up", **cell) == 1
         assert metrics.value("noderebalance_evict_node_total", node=zone_a[0], **cell) == 1
-        assert metrics.value("noderebalance_block_state", state="blocked", **cell) == 1
         assert await prevented(cluster, zone_b) == []
 
         await cluster.clear_signal(zone_a[0])
@@ -97,7 +97,7 @@ async def test_one_recent_signal_waits_for_the_limit_and_not_for_a_resync(
         await all_in_zone(cluster, "tikv", 3, "b")
     taint_writes = [seen for seen in node_writes(proxy) if b"/spec/taints" in seen.body]
     clock_writes = [seen for seen in node_writes(proxy) if b"/spec/taints" not in seen.body]
-    assert len(clock_writes) == 1
+    assert [seen.status for seen in clock_writes].count(200) == 1
     assert clock_writes[0].time < taint_writes[0].time
     # The signal is no older than this test thinks, so writes before three seconds have passed are too early. Its note
     # on the node may come any time after it was seen: the seeing itself counts.
@@ -170,10 +170,9 @@ async def test_nonsense_on_one_node_stops_nobody(
     await cluster.signal(zone_a[0], value="1700000000")
     async with running(tmp_path, cluster, proxy) as url:
         await all_prevented(cluster, zone_a)
-        metrics = await scrape(url)
         for zone in ("b", "c"):
-            assert metrics.value("noderebalance_block_state", node_zone=zone, state="waiting") == 1
-            assert (metrics.value("noderebalance_signal_age_seconds", node_zone=zone) or 0) >= 0
+            await in_state(cluster, url, zone, "waiting")
+            assert ((await scrape(url)).value("noderebalance_signal_age_seconds", node_zone=zone) or 0) >= 0
         assert await prevented(cluster, [*zone_b, odd]) == []
 
 
@@ -188,7 +187,11 @@ async def test_a_removed_taint_is_put_back_and_counted(
         await all_prevented(cluster, zone_a)
         await cluster.drop_taint(zone_a[2], vocabulary.PREVENT_TAINT_KEY)
         await all_prevented(cluster, zone_a)
-        assert (await scrape(url)).value("noderebalance_taint_restored_total") == 1
+
+        async def counted() -> bool:
+            return (await scrape(url)).value("noderebalance_taint_restored_total") == 1
+
+        await cluster.wait_until(counted, "the removal is counted")
 
 
 async def test_a_fight_over_the_taint_is_told_once_and_slows_down(

@@ -8,7 +8,7 @@ import pytest
 from ebbtide.kube.resources import NODES
 from ebbtide.vocabulary import SIGNAL_TAINT_KEY
 from tests.controlplane.expectations import all_in_zone, all_prevented, stand_on
-from tests.controlplane.program import configuration, process, scrape
+from tests.controlplane.program import configuration, kill_leader, process, scrape
 from tests.controlplane.proxy import FaultProxy, Hold
 from tests.controlplane.world import FOREIGN_TAINT, World
 from tests.reconciler.signals.sqs import CREDENTIALS, REGION, QueueOfTest, interruption, moto, new_queue, rebalance
@@ -59,8 +59,11 @@ async def test_a_message_moves_the_pods_to_the_other_zone(tmp_path: Path, cluste
                 results = ("stored", "malformed", "unknown-instance")
                 return all(seen.value("signals_messages_total", result=result) for result in results)
 
+            async def stored_is_gone() -> bool:
+                return await queue.depth() == 2
+
             await cluster.wait_until(counted, "each message is counted")
-            assert await queue.depth() == 2
+            await cluster.wait_until(stored_is_gone, "the message that was stored is deleted, and no other")
             assert await program.terminate() == 0
 
 
@@ -83,8 +86,7 @@ async def test_a_killed_leader_leaves_its_messages_to_the_next(
                 return any(when == "before" or seen.status is not None for seen in proxy.matching(method, path))
 
             await cluster.wait_until(under_way, "the signal is being written")
-            first.kill()
-            await first.process.wait()
+            await kill_leader(first, cluster)
         async with process(tmp_path / "two", cluster, second_proxy, text):
             await queue.emptied()
         assert len(await signals(cluster, node)) == 1

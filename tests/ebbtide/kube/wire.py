@@ -42,7 +42,7 @@ class Wire:
     async def __aenter__(self) -> Self:
         application = web.Application(client_max_size=1 << 26)
         application.router.add_route("*", "/{path:.*}", self._answer)
-        self._runner = web.AppRunner(application, shutdown_timeout=0.0, handler_cancellation=True)
+        self._runner = web.AppRunner(application, shutdown_timeout=0.1, handler_cancellation=True)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self.tls)
         await site.start()
@@ -77,7 +77,7 @@ def _peer(request: web.Request) -> str:
     return next((value for ((key, value),) in certificate.get("subject", ()) if key == "commonName"), "")
 
 
-async def until(condition: Callable[[], bool], within: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], within: float = 120.0) -> None:
     """Waits for a condition, which it looks at less and less often; fails the test after `within` loop seconds."""
     pause = 0.001
     async with asyncio.timeout(within):

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import secrets
-import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -15,6 +14,8 @@ import aiohttp
 from aiobotocore.session import get_session
 from aiohttp import web
 
+from tests.controlplane.processes import free_port
+from tests.controlplane.proxy import GOODBYE
 from tests.controlplane.world import wait_until
 
 REGION = "eu-central-1"
@@ -25,7 +26,6 @@ CREDENTIALS: Mapping[str, str] = {
     "AWS_CONFIG_FILE": "/dev/null",
     "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
 }
-_PATIENCE = 60.0
 _HOP_BY_HOP = ("host", "content-length")
 _CONTENT_TYPE = "application/x-amz-json-1.0"
 _BATCH = 10
@@ -34,9 +34,7 @@ _BATCH = 10
 @asynccontextmanager
 async def moto() -> AsyncIterator[str]:
     """The URL of a server of its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)),
         stdin=asyncio.subprocess.DEVNULL,
@@ -44,7 +42,7 @@ async def moto() -> AsyncIterator[str]:
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
-        await wait_until(partial(_serves, port), "the server of queues listens", seconds=_PATIENCE)
+        await wait_until(partial(_serves, port), "the server of queues listens")
         yield f"http://127.0.0.1:{port}"
     finally:
         process.kill()
@@ -86,7 +84,7 @@ class QueueOfTest:
         async def empty() -> bool:
             return not await self.depth()
 
-        await wait_until(empty, "the queue is empty", seconds=_PATIENCE)
+        await wait_until(empty, "the queue is empty")
 
 
 @asynccontextmanager
@@ -150,7 +148,7 @@ class Gate:
 async def gate(server: str) -> AsyncIterator[Gate]:
     standing = Gate(server)
     runner = web.ServerRunner(
-        web.Server(standing.pass_on, access_log=None, handler_cancellation=True), shutdown_timeout=0
+        web.Server(standing.pass_on, access_log=None, handler_cancellation=True), shutdown_timeout=GOODBYE
     )
     await runner.setup()
     try:
@@ -202,7 +200,7 @@ class OneByOne:
 @asynccontextmanager
 async def one_by_one(server: str) -> AsyncIterator[str]:
     """The URL of such a way."""
-    runner = web.ServerRunner(web.Server(OneByOne(server).pass_on, access_log=None), shutdown_timeout=0)
+    runner = web.ServerRunner(web.Server(OneByOne(server).pass_on, access_log=None), shutdown_timeout=GOODBYE)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -27,7 +27,7 @@ from tests.controlplane.world import wait_until
 from tests.ebbtide.kube.wire import until
 from tests.reconciler.signals.sqs import REGION
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 FOREIGN = objects.taint("team", "x")
 
 
