@@ -25,6 +25,7 @@ from ebbtide.kube.client import Client
 from ebbtide.kube.errors import Forbidden, KubeError, NoCredentials, Unauthorized, Unreachable
 from ebbtide.service.arguments import Common, add_common
 from ebbtide.service.metrics import product_version
+from ebbtide.service.parser import Parser
 from ebbtide.service.program import exit_code
 
 
@@ -58,7 +59,7 @@ def start(arguments: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """`python -m certs`; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m certs", allow_abbrev=False)
+    parser = Parser(prog="python -m certs")
     add_arguments(parser)
     arguments = parser.parse_args(argv)
     found: list[int] = []

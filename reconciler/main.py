@@ -35,6 +35,7 @@ from ebbtide.model import CellLabels, NodeFacts, node_facts
 from ebbtide.service.arguments import Common, add_common
 from ebbtide.service.connection import ApiFigures, StoreAges
 from ebbtide.service.metrics import new_registry, product_version
+from ebbtide.service.parser import Parser
 from ebbtide.service.permissions import persistence, wait_until_permitted
 from ebbtide.service.probes import Health, not_longer_than
 from ebbtide.service.program import execute, exit_code
@@ -82,7 +83,7 @@ def start(arguments: argparse.Namespace) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """`python -m reconciler`; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m reconciler", allow_abbrev=False)
+    parser = Parser(prog="python -m reconciler")
     add_arguments(parser)
     return exit_code("reconciler", partial(start, parser.parse_args(argv)))
 

@@ -40,6 +40,7 @@ from ebbtide.service.arguments import Common, add_common
 from ebbtide.service.connection import ApiFigures, StoreAges
 from ebbtide.service.listening import bind
 from ebbtide.service.metrics import new_registry, product_version
+from ebbtide.service.parser import Parser
 from ebbtide.service.permissions import persistence, wait_until_permitted
 from ebbtide.service.probes import Health
 from ebbtide.service.program import execute, exit_code
@@ -59,6 +60,9 @@ log = structlog.stdlib.get_logger(__name__)
 
 # A refusal after the start may be a rotation of credentials or an upgrade of roles under way.
 _REFUSALS_MAY_LAST: Final = 60.0
+# Connections without a request that are kept beside `max-in-flight` others: each API server keeps 25 for each of three
+# registrations at most (client-go, `idleConnsPerHost`), so three of them find all of theirs again.
+_IDLE: Final = 256
 # After the drain only connections that were idle all the time are left: how long one more request on them is answered.
 _LAST_CALLS: Final = 1.5
 _LAST_ANSWERS: Final = 2.0
@@ -144,7 +148,7 @@ def _count(text: str) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """`python -m webhook`; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m webhook", allow_abbrev=False)
+    parser = Parser(prog="python -m webhook")
     add_arguments(parser)
     return exit_code("webhook", partial(start, parser.parse_args(argv)))
 
@@ -256,7 +260,8 @@ class Webhook:
 
     async def _admit(self) -> None:
         rules, admission = self._settings.webhook, self._admission()
-        server = Serving(Connections(admission, rules.keep_alive, self._clock.now), self._ports.admission)
+        connections = Connections(admission, rules.max_in_flight + _IDLE, rules.keep_alive, self._clock.now)
+        server = Serving(connections, self._ports.admission)
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(server.accept()), group.create_task(self._present(server))]
             await self._stopping.wait()

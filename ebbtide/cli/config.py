@@ -18,12 +18,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
     about = "report every problem of a file"
-    check = actions.add_parser("check", help=about, description=f"{_sentence(about)} {_OVERRIDES}", allow_abbrev=False)
+    check = actions.add_parser("check", help=about, description=f"{_sentence(about)} {_OVERRIDES}")
     check.add_argument("config", metavar="FILE", type=Path, help="the TOML file")
     check.set_defaults(action=_check)
 
     about = "print every key with its value and where that came from"
-    show = actions.add_parser("show", help=about, description=f"{_sentence(about)} {_OVERRIDES}", allow_abbrev=False)
+    show = actions.add_parser("show", help=about, description=f"{_sentence(about)} {_OVERRIDES}")
     show.add_argument(
         "--config", metavar="PATH", type=Path, default=_named(), help="the TOML file (env EBBTIDE_CONFIG)"
     )

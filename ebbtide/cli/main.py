@@ -6,15 +6,14 @@ permitted; 130 interrupted; 141 the reader of our output went away (as if by SIG
 
 import os
 import sys
-from argparse import ArgumentParser
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
 from ebbtide.cli.commands import COMMANDS
 from ebbtide.errors import EbbtideError
+from ebbtide.service.parser import Parser
 
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
@@ -44,32 +43,23 @@ def _program(path: str) -> str:
     return "kubectl ebbtide" if Path(path).name == "kubectl-ebbtide" else "ebbtide"
 
 
-def _parser(program: str, words: Sequence[str]) -> ArgumentParser:
+def _parser(program: str, words: Sequence[str]) -> Parser:
     """Every command is listed; only the one that is named is imported and has its arguments added."""
-    parser = ArgumentParser(
+    parser = Parser(
         prog=program,
         description="Moves stateful workloads out of AWS Spot availability zones at risk.",
         epilog=f"'{program} COMMAND --help' describes a command.",
-        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"ebbtide {_version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     named = next((word for word in words if not word.startswith("-")), None)
     for command in COMMANDS:
-        below = commands.add_parser(
-            command.name, help=command.summary, description=command.description, allow_abbrev=False
-        )
+        below = commands.add_parser(command.name, help=command.summary, description=command.description)
         if command.name == named:
             module = command.load()
             module.add_arguments(below)
             below.set_defaults(run=module.run)
-    if named is not None and named not in commands.choices:
-        parser.error(f"there is no command {named!r}; the nearest is {_nearest(named)!r}")
     return parser
-
-
-def _nearest(word: str) -> str:
-    return get_close_matches(word, [command.name for command in COMMANDS], n=1, cutoff=0.0)[0]
 
 
 def _version() -> str:

@@ -5,7 +5,6 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from io import TextIOWrapper
 from textwrap import fill
 from typing import Final
@@ -19,6 +18,7 @@ from ebbtide.cli.demo.play import Ending, play, rehearse
 from ebbtide.cli.demo.scenario import Scenario
 from ebbtide.cli.demo.scenarios import SCENARIOS
 from ebbtide.errors import UsageError
+from ebbtide.service.parser import no_such
 
 # Every scenario is over in less than a minute: the longest may last ten simulated minutes, and most take four.
 _SPEED: Final = 10.0
@@ -117,8 +117,7 @@ def _terminated_in_order() -> Iterator[None]:
 def _scenario(name: str) -> Scenario:
     known = {scenario.name: scenario for scenario in SCENARIOS}
     if name not in known:
-        nearest = get_close_matches(name, known, n=1, cutoff=0.0)[0]
-        raise ArgumentTypeError(f"there is no scenario {name!r}; the nearest is {nearest!r} (--list names them all)")
+        raise ArgumentTypeError(f"{no_such(name, known)}; --list says what each is about")
     return known[name]
 
 

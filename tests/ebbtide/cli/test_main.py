@@ -77,17 +77,24 @@ def test_an_interrupt_ends_a_command_quietly(tmp_path: Path) -> None:
     ("words", "message"),
     [
         ([], "ebbtide: error: the following arguments are required: COMMAND"),
-        (["confg"], "ebbtide: error: there is no command 'confg'; the nearest is 'config'"),
-        (["recon"], "ebbtide: error: there is no command 'recon'; the nearest is 'reconciler'"),
+        (["confg"], "ebbtide: error: argument COMMAND: there is no 'confg'; the nearest is 'config' (of reconciler,"),
+        (["recon"], "ebbtide: error: argument COMMAND: there is no 'recon'; the nearest is 'reconciler'"),
         (["--verbose"], "ebbtide: error: "),
         (["config"], "ebbtide config: error: the following arguments are required: ACTION"),
-        (["config", "chek"], "ebbtide config: error: argument ACTION: invalid choice: 'chek'"),
+        (["config", "chek"], "ebbtide config: error: argument ACTION: there is no 'chek'; the nearest is 'check'"),
         (["config", "check"], "ebbtide config check: error: the following arguments are required: FILE"),
         (["config", "show", "--out", "json"], "ebbtide: error: unrecognized arguments: --out json"),
         (
             ["config", "show", "--output", "yaml"],
-            "ebbtide config show: error: argument --output: invalid choice: 'yaml'",
+            "config show: error: argument --output: there is no 'yaml'; the nearest is 'toml' (of text, json, toml)",
         ),
+        (["status", "--output", "jsn"], "argument --output: there is no 'jsn'; the nearest is 'json' (of table, json)"),
+        (["explain", "nod", "a"], "argument KIND: there is no 'nod'; the nearest is 'node' (of "),
+        (
+            ["reconciler", "--log-level", "wrning"],
+            "argument --log-level: there is no 'wrning'; the nearest is 'warning'",
+        ),
+        (["certs", "inspect", "--out", "json"], "unrecognized arguments: --out json"),
     ],
 )
 def test_arguments_that_make_no_sense_say_how_to_use_it(

@@ -36,7 +36,7 @@ def test_help_lists_the_scenarios_too(capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        (["--scenario", "one-old-signl"], "'one-old-signal'"),
+        (["--scenario", "one-old-signl"], "there is no 'one-old-signl'; the nearest is 'one-old-signal' (of "),
         (["--speed", "fast"], "0.5 to 50, or max"),
         (["--speed", "1000"], "0.5 to 50, or max"),
         (["--speed", "nan"], "0.5 to 50, or max"),
