@@ -12,7 +12,7 @@ from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_p
 
 VARIABLE: Final = "EBBTIDE_CHROMIUM"
 # Milliseconds for which anything is waited for: far more than it takes, for busy machines.
-PATIENCE: Final = 30_000.0
+PATIENCE: Final = 120_000.0
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 _HINT: Final = (
     "The status page is tested in Chromium, and none was found. On Debian: apt-get install chromium. "
@@ -38,7 +38,7 @@ async def chromium() -> AsyncIterator[Browser]:
     """A browser without a window; every test has pages of its own in it."""
     path = executable()
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path)
+        browser = await playwright.chromium.launch(executable_path=path, timeout=PATIENCE)
         try:
             yield browser
         finally:

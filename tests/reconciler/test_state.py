@@ -176,7 +176,7 @@ async def fetch(url: str) -> tuple[int, dict[str, Any]]:
 
 async def until(url: str, **expected: Any) -> dict[str, Any]:
     """Asks until the answer has these keys. Raises TimeoutError."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while True:
             status, found = await fetch(url)
             if status == 200 and found.items() >= expected.items():
@@ -186,7 +186,7 @@ async def until(url: str, **expected: Any) -> dict[str, Any]:
 
 async def decided(url: str, reason: str) -> dict[str, Any]:
     """Asks until there is a decision of this reason. Raises TimeoutError."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while True:
             for decision in (await fetch(url))[1].get("decisions", ()):
                 if decision["reason"] == reason:

@@ -88,7 +88,7 @@ async def program(folder: Path) -> AsyncIterator[Program]:
         )
         try:
             running = Program(process, authority, port, health_port)
-            await until(running.ready, "all workers are ready")
+            await until(running.ready, "all workers are ready", within=240.0)
             yield running
         finally:
             if process.returncode is None:

@@ -213,7 +213,7 @@ async def test_on_a_terminal_watching_redraws_goes_on_through_failures_and_ends_
 async def until(terminal: int, words: str) -> str:
     """What the terminal shows until these words are among it."""
     seen = ""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while words not in seen:
             seen += rest(terminal)
             await asyncio.sleep(0.05)

@@ -105,7 +105,8 @@ async def new_queue(server: str, *, visibility: int = 1, redrive_after: int = 0)
 class Gate:
     """A way to the queue. Requests of an action in `before` are not passed on, answers to one in `after` not back.
 
-    Actions in `refused` are answered with 503.
+    Actions in `refused` are answered with 503. `actions` are those of all requests, `answered` those of requests that
+    the queue itself has answered.
     """
 
     server: str
@@ -114,6 +115,7 @@ class Gate:
     refused: set[str] = field(default_factory=set)
     held: asyncio.Event = field(default_factory=asyncio.Event)
     actions: list[str] = field(default_factory=list)
+    answered: list[str] = field(default_factory=list)
     url: str = ""
 
     def through(self, queue: QueueOfTest) -> str:
@@ -137,6 +139,7 @@ class Gate:
             content = await answer.read()
         if action in self.after:
             await self._hold()
+        self.answered.append(action)
         return web.Response(status=answer.status, body=content, content_type=_CONTENT_TYPE)
 
     async def _hold(self) -> None:
