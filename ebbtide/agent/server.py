@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 from prometheus_client import CollectorRegistry
 
-from ebbtide.http1 import Asked, Response, serve_one
+from ebbtide.http1 import Answering, Asked, Response, serve_one
 from ebbtide.service.metrics import exposition
 from ebbtide.service.probes import Health
 from ebbtide.service.probes import Report as Verdict
@@ -28,31 +28,52 @@ MOST_AT_ONCE: Final = 16
 @asynccontextmanager
 async def serving(listening: socket.socket, registry: CollectorRegistry, health: Health) -> AsyncIterator[None]:
     """Serves `/metrics`, `/healthz` and `/readyz` on the socket inside the block, and closes it at its end."""
-    answering = partial(_answer, registry, health)
-
-    # In the order in which they came.
-    connections: dict[asyncio.StreamWriter, None] = {}
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(connections) >= MOST_AT_ONCE:
-            _end(connections)
-        connections[writer] = None
-        try:
-            await serve_one(reader, writer, answering, within=_WITHIN)
-        finally:
-            connections.pop(writer, None)
-
-    server = await asyncio.start_server(connected, sock=listening, backlog=MOST_AT_ONCE)
-    async with server:
+    connections = _Connections(partial(_answer, registry, health))
+    server = await asyncio.start_server(connections.begin, sock=listening, backlog=MOST_AT_ONCE)
+    try:
         log.info("serving", address="{}:{}".format(*listening.getsockname()[:2]))
         yield
+    finally:
+        server.close()
+        await connections.end()
 
 
-def _end(connections: dict[asyncio.StreamWriter, None]) -> None:
-    """Ends the first of them at once."""
-    first = next(iter(connections))
-    del connections[first]
-    first.transport.abort()
+class _Connections:
+    """Those that are open, in the order in which they came."""
+
+    def __init__(self, answering: Answering) -> None:
+        self._answering = answering
+        self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._ended = False
+
+    def begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Takes one. No coroutine, since asyncio complains of the task that it would make of it when that is cancelled
+        (`StreamReaderProtocol`, Python 3.11)."""
+        if self._ended:
+            writer.transport.abort()
+            return
+        if len(self._open) >= MOST_AT_ONCE:
+            first = next(iter(self._open))
+            self._open.pop(first).transport.abort()
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._open[task] = writer
+        task.add_done_callback(lambda done: self._open.pop(done, None))
+
+    async def end(self) -> None:
+        """Breaks all of them off, and takes no more."""
+        self._ended = True
+        for task in self._open:
+            task.cancel()
+        if self._open:
+            await asyncio.wait(self._open)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await serve_one(reader, writer, self._answering, within=_WITHIN)
+        except Exception:  # one question that finds a defect is no reason to answer no other
+            log.exception("question not answered")
+        finally:
+            writer.transport.abort()
 
 
 async def _answer(registry: CollectorRegistry, health: Health, asked: Asked) -> Response:

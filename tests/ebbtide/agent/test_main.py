@@ -191,3 +191,22 @@ async def test_the_node_s_name_may_come_from_the_environment(tmp_path: Path) -> 
     """As the downward API gives it."""
     async with world(tmp_path) as (_, _, _, flags, environ), started(*flags[2:], NODE_NAME="a1", **environ) as agent:
         assert '"node":"a1"' in await agent.says("ready to tell")
+
+
+async def test_sigterm_ends_it_without_a_word_about_those_who_are_connected(tmp_path: Path) -> None:
+    """Those who have said nothing yet, who are in the middle of a request, and who do not read their answer."""
+    async with world(tmp_path) as (_, _, _, flags, environ), started(*flags, **environ) as agent:
+        port = int((await agent.url()).rpartition(":")[2])
+        clients = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+        clients[1][1].write(b"GET /hea")
+        clients[2][1].write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await clients[2][0].read(1)  # the others were taken before
+        agent.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(PATIENCE):
+            assert await agent.process.wait() == 0
+            while not agent.read_all:
+                agent.told.clear()
+                await agent.told.wait()
+        for _, writer in clients:
+            writer.close()
+        assert not [line for line in agent.log if "xception" in line or "Cancelled" in line]

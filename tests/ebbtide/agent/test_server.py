@@ -6,9 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
+import pytest
 from prometheus_client import CollectorRegistry
 
+from ebbtide.agent.main import Orders, run
 from ebbtide.agent.server import MOST_AT_ONCE, serving
+from ebbtide.kube.answers import Answer
 from ebbtide.service.probes import Health
 from ebbtide.sim.time import simulate
 
@@ -72,3 +75,37 @@ def test_a_connection_that_is_over_counts_no_more() -> None:
             staying.transport.abort()
 
     simulate(one_by_one())
+
+
+class Silent:
+    """A cluster that takes requests and never answers one."""
+
+    async def request(self, method: str, path: str, **_named: object) -> Answer:
+        raise NotImplementedError if await asyncio.get_running_loop().create_future() else AssertionError(method, path)
+
+
+@pytest.mark.parametrize("steps", range(40))
+def test_whenever_it_is_stopped_it_leaves_nothing_behind(steps: int) -> None:
+    """So many turns of the loop after somebody has connected, and somebody else has begun to ask."""
+
+    async def program() -> list[dict[str, object]]:
+        complaints: list[dict[str, object]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        open_socket, stopping = socket.create_server(("127.0.0.1", 0)), asyncio.Event()
+        port = open_socket.getsockname()[1]
+        orders = Orders("a1", "key", "http://127.0.0.1:1", 1.0, "127.0.0.1", port)
+        running = asyncio.ensure_future(run(orders, Silent(), open_socket, stopping))
+        clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(2)]
+        clients[1].send(b"GET /hea")
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        stopping.set()
+        await running
+        for client in clients:
+            client.close()
+        mine = {asyncio.current_task()}
+        assert asyncio.all_tasks() == mine
+        return complaints
+
+    with asyncio.Runner() as runner:
+        assert runner.run(program()) == []
