@@ -16,7 +16,7 @@ from typing import Any, Final
 import aiohttp
 
 from ebbtide import vocabulary
-from ebbtide.config import load
+from ebbtide.config import Settings, load
 from ebbtide.kube.errors import NotFound
 from ebbtide.kube.reflector import Reflector
 from ebbtide.kube.resources import (
@@ -201,7 +201,8 @@ class Site:
             "worker-port": self.worker_port,
             "refresh-interval": "500ms",
             "expire-seconds": 2,
-            "reservation-seconds": 2,
+            # A client may be late on a busy machine.
+            "reservation-seconds": 10,
             "shared-pool-enabled": True,
             "shared-idle-pod-expire-sec": 2,
             "shared-ended-task-grace-sec": 1,
@@ -211,10 +212,7 @@ class Site:
 
     async def token(self, folder: Path, text: str) -> str:
         """Of an account that may do what the reconciler says it needs with that configuration, and nothing else."""
-        folder.mkdir(exist_ok=True)
-        file = folder / "needs.toml"
-        file.write_text(text)
-        asked = needs(load(file, {}).settings, self.cluster.namespace, dry_run=False)
+        asked = needs(_settings(folder, text), self.cluster.namespace, dry_run=False)
         assert {need.namespace for need in asked} <= {"", self.cluster.namespace}
         rules: dict[bool, list[Mapping[str, list[str]]]] = {True: [], False: []}
         for need in asked:
@@ -299,6 +297,13 @@ async def site(cluster: World, proxy: FaultProxy) -> AsyncIterator[Site]:
                 await asyncio.wait(tasks)
                 await made.disks.clear()
                 await cluster.client.delete(STORAGE_CLASSES, cluster.name)
+
+
+def _settings(folder: Path, text: str) -> Settings:
+    folder.mkdir(exist_ok=True)
+    file = folder / "needs.toml"
+    file.write_text(text)
+    return load(file, {}).settings
 
 
 def _template(cluster: World) -> Object:

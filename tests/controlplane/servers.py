@@ -21,7 +21,7 @@ from tests.controlplane.build import Binaries
 from tests.controlplane.pki import Pki, issue
 from tests.controlplane.processes import Server, ServerError, free_port
 
-START_TIMEOUT = 60.0
+START_TIMEOUT = 300.0
 # A port found free can be taken before the server binds it.
 PORT_ATTEMPTS = 5
 _PORT_TAKEN = "address already in use"

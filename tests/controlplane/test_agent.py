@@ -159,8 +159,12 @@ async def test_an_interruption_does_not_wait_for_the_age_of_a_signal(
             await all_in_zone(cluster, "tikv", 3, "b")
         annotations = (await cluster.client.get(NODES, zone_a[0]))["metadata"]["annotations"]
         assert INTERRUPTION_NOTICE_ANNOTATION in annotations
-        events = [each async for each in cluster.client.list(EVENTS) if each["regarding"].get("name") == zone_a[0]]
-        assert "InterruptionNotice" in {event["reason"] for event in events}
+
+        async def told() -> bool:
+            events = [each async for each in cluster.client.list(EVENTS) if each["regarding"].get("name") == zone_a[0]]
+            return "InterruptionNotice" in {event["reason"] for event in events}
+
+        await cluster.wait_until(told, "an event says why")
 
 
 def _patch(*operations: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -50,7 +50,9 @@ class Replica:
     def __init__(self, workers: Site, folder: Path, token: str, proxy: FaultProxy, stack: AsyncExitStack) -> None:
         self.port = free_port()
         self._workers, self._folder, self._token, self._proxy = workers, folder, token, proxy
-        self._text = workers.text(port=self.port, shared_idle_pod_expire_sec=IDLE, status_timeout=10)
+        # However late a client comes: three hundred of them keep this machine busy.
+        rules = {"shared_idle_pod_expire_sec": IDLE, "status_timeout": 60, "reservation_seconds": 600}
+        self._text = workers.text(port=self.port, **rules)
         self._stack = stack
         self._running: Process | None = None
 

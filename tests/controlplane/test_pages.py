@@ -102,9 +102,11 @@ async def pods_of_the_pages(cluster: World) -> AsyncIterator[None]:
         budget = {"minAvailable": 1, "selector": {"matchLabels": {"app": name}}}
         await cluster.client.create(PDBS, {"metadata": {"name": "tikv"}, "spec": budget}, namespace=namespace)
         await cluster.client.create(PODS, pod, namespace=namespace)
-    yield
-    for namespace in named:
-        await cluster.client.delete(NAMESPACES, namespace)
+    try:
+        yield
+    finally:
+        for namespace in named:
+            await cluster.client.delete(NAMESPACES, namespace)
 
 
 async def test_what_pages_look_at_can_be_looked_at(cluster: World, tmp_path: Path) -> None:

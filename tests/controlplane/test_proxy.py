@@ -10,13 +10,13 @@ import pytest
 
 from tests.controlplane.proxy import CutStream, Drop, FaultProxy, FreezeStream, Hold, LoseAnswer, Refuse
 from tests.controlplane.servers import ControlPlane
-from tests.controlplane.world import wait_until
+from tests.controlplane.world import PATIENCE, wait_until
 
 pytestmark = pytest.mark.controlplane
 
 NAMESPACES = "/api/v1/namespaces"
 WATCH = f"{NAMESPACES}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
-_TIMEOUT = aiohttp.ClientTimeout(total=10)
+_TIMEOUT = aiohttp.ClientTimeout(total=PATIENCE)
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ async def test_an_evicted_pod_comes_back_elsewhere(cluster: World) -> None:
 async def test_a_lingering_pod_takes_its_grace_period(cluster: World) -> None:
     """A pod that lingers is Terminating for its grace period, and then gone."""
     await cluster.add_nodes("a", 1)
-    await cluster.pod("slow", lingers=True, terminationGracePeriodSeconds=2)
+    await cluster.pod("slow", lingers=True, terminationGracePeriodSeconds=15)
     (pod,) = await cluster.ready_pods("slow", 1)
     await cluster.client.evict("slow", namespace=cluster.namespace, uid=pod["metadata"]["uid"])
     await cluster.client.patch_merge(
