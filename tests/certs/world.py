@@ -36,6 +36,7 @@ from reconciler.engine.beside import running
 from reconciler.engine.context import Context
 from reconciler.engine.shared import Shared
 from tests.simulation.wiretap import Journal, Request, Wiretap
+from tests.waiting import OFTEN, until
 
 NAMESPACE = "ebbtide-system"
 SECRET = "ebbtide-webhook-tls"
@@ -258,14 +259,9 @@ class World:
         return self.cluster.clock.now()
 
     async def until(self, holds: Callable[[], object], within: float = 60.0) -> float:
-        """Waits, looking ten times a second (for long waits every minute); the seconds it took."""
-        every = 0.1 if within <= 600 else 60.0
-        begun = self.cluster.clock.monotonic()
-        while not holds():
-            if self.cluster.clock.monotonic() - begun > within:
-                raise TimeoutError(f"not so within {within} s: {self.step} {self.found}")
-            await asyncio.sleep(every)
-        return self.cluster.clock.monotonic() - begun
+        """Waits, looking seldom where it is for long; the seconds it took. Raises TimeoutError."""
+        every = OFTEN if within <= 600 else 60.0
+        return await until(holds, within, every=every, picture=lambda: f"{self.step} {self.found}")
 
     def served_everywhere(self) -> bool:
         """Every replica serves the Secret's leaf, and every entry has the Secret's bundle."""

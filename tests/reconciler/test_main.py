@@ -21,6 +21,7 @@ from ebbtide.sim.time import simulate
 from reconciler.main import Reconciler, main, run
 from reconciler.needs import needs
 from reconciler.place import Place
+from tests.waiting import until
 
 LOOPBACK = "127.0.0.1"
 NAMESPACE = "ebbtide-system"
@@ -70,14 +71,6 @@ async def running(*programs: Running) -> AsyncIterator[None]:
         for program in programs:
             program.task.cancel()
         await asyncio.gather(*(program.task for program in programs), return_exceptions=True)
-
-
-async def until(condition: Callable[[], bool], within: float = 60.0) -> None:
-    for _ in range(round(within * 10)):
-        if condition():
-            return
-        await asyncio.sleep(0.1)
-    raise TimeoutError(f"not within {within} s")
 
 
 async def holder(cluster: Cluster) -> str:
@@ -135,7 +128,7 @@ def test_a_cluster_that_is_away_is_waited_for_alive_and_not_ready() -> None:
             await asyncio.sleep(600)
             health = a.program.health
             assert health.liveness().good
-            assert "Connect" in health.readiness().reasons["cluster"]
+            assert "refuses connections" in health.readiness().reasons["cluster"]
             cluster.wire.refusing = False
             await until(lambda: a.leads and a.ready)
 

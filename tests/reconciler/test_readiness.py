@@ -6,7 +6,8 @@ from ebbtide.sim import objects
 from ebbtide.sim.cluster import Cluster
 from ebbtide.sim.faults import Delay
 from ebbtide.sim.time import simulate
-from tests.reconciler.test_main import NAMESPACE, Running, play, running, until
+from tests.reconciler.test_main import NAMESPACE, Running, play, running
+from tests.waiting import until
 
 
 def test_leader_and_follower_are_not_ready_soon_after_the_cluster_went_away_and_ready_once_it_is_back() -> None:

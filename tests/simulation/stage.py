@@ -33,6 +33,7 @@ from reconciler.main import Reconciler
 from reconciler.place import Place
 from tests.simulation import notation
 from tests.simulation.wiretap import Hook, Journal, Request, Wiretap
+from tests.waiting import until
 
 NAMESPACE = "ebbtide-system"
 LOAD_DATA_PORT = 19500
@@ -172,13 +173,8 @@ class Stage:
         return self.cluster.clock.now()
 
     async def until(self, holds: Callable[[], object], within: float = 60.0) -> float:
-        """Waits, looking ten times a second; the seconds it took. Raises TimeoutError."""
-        begun = self.time
-        while not holds():
-            if self.time - begun > within:
-                raise TimeoutError(f"not so within {within} s: {self.picture()}")
-            await asyncio.sleep(0.1)
-        return self.time - begun
+        """Waits; the seconds it took. Raises TimeoutError."""
+        return await until(holds, within, picture=self.picture)
 
     async def settle(self, quiet: float = 120.0, within: float = 7200.0) -> None:
         """Waits until neither nodes nor pods nor writes have changed for so long."""

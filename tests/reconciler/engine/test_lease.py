@@ -17,6 +17,7 @@ from ebbtide.kube.resources import LEASES
 from ebbtide.sim.time import SimulatedClock, simulate
 from reconciler.engine.lease import Elector, Term, Timing
 from reconciler.engine.lease_lock import Candidacy
+from tests import waiting
 from tests.reconciler.engine.lease_server import Fault, LeaseServer, now
 
 FOREVER = 3600.0
@@ -86,11 +87,8 @@ def watch_exclusion(server: LeaseServer, *replicas: Replica) -> None:
 
 async def until(condition: Callable[[], bool], within: float = 120.0) -> float:
     """Loop time at which the condition came true, to a tenth of a second."""
-    for _ in range(round(within * 10)):
-        if condition():
-            return now()
-        await asyncio.sleep(0.1)
-    raise TimeoutError(f"not within {within} s")
+    await waiting.until(condition, within)
+    return now()
 
 
 # --- one candidate ---------------------------------------------------------------------------------------------------

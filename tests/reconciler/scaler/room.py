@@ -7,7 +7,6 @@ async def test_something(room: Room) -> None:
     await room.until(lambda: room.ground.book.last(room.pod("tikv-api-0").uid))
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import wraps
@@ -39,6 +38,7 @@ from reconciler.scaler.status.rounds import Rounds
 from reconciler.scaler.stores import Stores
 from reconciler.scaler.task import TaskId
 from tests.doubles.worker import Worker
+from tests.waiting import until
 
 NAMESPACE: Final = "tidb-serverless"
 TEMPLATE: Final = "tikv-api"
@@ -150,13 +150,8 @@ class Room:
         return self.cluster.clock.monotonic()
 
     async def until(self, holds: Callable[[], object], within: float = 60.0) -> float:
-        """Waits, looking ten times a second; the seconds it took. Raises TimeoutError."""
-        begun = self.time
-        while not holds():
-            if self.time - begun > within:
-                raise TimeoutError(f"not so within {within} s")
-            await asyncio.sleep(0.1)
-        return self.time - begun
+        """Waits; the seconds it took. Raises TimeoutError."""
+        return await until(holds, within)
 
 
 def _container(identity: str) -> Object:

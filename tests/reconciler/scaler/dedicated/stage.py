@@ -53,6 +53,7 @@ from reconciler.scaler.task import TaskId
 from tests.doubles.worker import Worker
 from tests.reconciler.scaler.templates import NAMESPACE, template
 from tests.simulation.wiretap import Hook, Journal, Request, Wiretap
+from tests.waiting import until
 
 GIB: Final = 1 << 30
 LARGE: Final = 3 * GIB
@@ -307,13 +308,8 @@ class Stage:
         return self.cluster.clock
 
     async def until(self, holds: Callable[[], object], within: float = 60.0) -> float:
-        """Waits, looking ten times a second; the seconds it took. Raises TimeoutError."""
-        begun = self.time
-        while not holds():
-            if self.time - begun > within:
-                raise TimeoutError(f"not so within {within} s: {self.left()}")
-            await asyncio.sleep(0.1)
-        return self.time - begun
+        """Waits; the seconds it took. Raises TimeoutError."""
+        return await until(holds, within, picture=self.left)
 
 
 def scaler(**changed: Any) -> Settings:

@@ -43,6 +43,7 @@ from reconciler.scaler.task import TaskId
 from tests.doubles.worker import Worker
 from tests.reconciler.scaler.shared.program import Beside, Surroundings, assemble
 from tests.simulation.wiretap import Journal, Request, Wiretap
+from tests.waiting import until
 
 NAMESPACE: Final = "tidb-serverless"
 TEMPLATE: Final = "tikv-api"
@@ -265,13 +266,8 @@ class Basin:
         return self.cluster.clock.monotonic()
 
     async def until(self, holds: Callable[[], object], within: float = 60.0) -> float:
-        """Waits, looking ten times a second; the seconds it took. Raises TimeoutError."""
-        begun = self.time
-        while not holds():
-            if self.time - begun > within:
-                raise TimeoutError(f"not so within {within} s: {self.picture()}")
-            await asyncio.sleep(0.1)
-        return self.time - begun
+        """Waits; the seconds it took. Raises TimeoutError."""
+        return await until(holds, within, picture=self.picture)
 
     def picture(self) -> str:
         facts = self.process.facts()
