@@ -3,13 +3,13 @@
 import argparse
 import asyncio
 import json
-import os
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tests.controlplane import program
 from tests.controlplane.build import binaries
 from tests.controlplane.program import Process, probe, scrape
 from tests.controlplane.servers import ControlPlane
@@ -87,24 +87,13 @@ async def reconciler(plane: ControlPlane, text: str, server: str = "") -> AsyncI
 @asynccontextmanager
 async def running(*command: str, python: str = sys.executable, **environ: str) -> AsyncIterator[Process]:
     """A Python process, killed at the end if it still runs."""
-    started = await asyncio.create_subprocess_exec(
-        python,
-        *command,
-        cwd=REPOSITORY,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", **environ},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-        limit=1 << 20,
-    )
-    process = Process(started)
-    reading = asyncio.ensure_future(process.read())
-    try:
-        yield process
-        assert started.returncode in (None, 0), f"{' '.join(command[:2])} has ended:\n" + "\n".join(process.log)
-    except (OSError, LookupError) as error:  # asking the kernel about it
-        raise AssertionError(f"{' '.join(command[:2])} has ended:\n" + "\n".join(process.log)) from error
-    finally:
-        process.kill()
-        await started.wait()
-        await reading
+    async with program.python(*command, environ=environ, executable=python) as process:
+        try:
+            yield process
+            assert process.process.returncode in (None, 0), _ended(command, process)
+        except (OSError, LookupError) as error:  # asking the kernel about it
+            raise AssertionError(_ended(command, process)) from error
+
+
+def _ended(command: Sequence[str], process: Process) -> str:
+    return f"{' '.join(command[:2])} has ended:\n" + "\n".join(process.log)

@@ -143,10 +143,11 @@ async def module(
 
 
 @asynccontextmanager
-async def python(*command: str, environ: Mapping[str, str]) -> AsyncIterator[Process]:
-    """Runs this interpreter with further environment variables; kills it at the end if it still runs."""
+async def python(*command: str, environ: Mapping[str, str], executable: str = sys.executable) -> AsyncIterator[Process]:
+    """Runs an interpreter, this one or another, with further environment variables; kills it at the end if it still
+    runs."""
     started = await asyncio.create_subprocess_exec(
-        *(sys.executable, *command),
+        *(executable, *command),
         cwd=REPOSITORY,
         env={**os.environ, "PYTHONUNBUFFERED": "1", **environ},
         stdin=asyncio.subprocess.DEVNULL,
