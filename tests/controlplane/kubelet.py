@@ -14,7 +14,7 @@ from ebbtide.kube.resources import PODS
 from tests.controlplane.installation import HOST, Release
 from tests.controlplane.processes import free_port
 from tests.controlplane.program import Process, probe
-from tests.controlplane.webhook_service import Replica, Service
+from tests.controlplane.webhook_service import DRAIN, Replica, Service
 from tests.controlplane.world import POLL_INTERVAL, Object
 
 # To be given to the chart as `podAnnotations`.
@@ -81,7 +81,7 @@ class Kubelet:
         """SIGTERM at its end, and no longer than its grace period from then on: there would be a SIGKILL."""
         name, spec = pod["metadata"]["name"], pod["spec"]
         port = free_port()
-        environ = {"EBBTIDE__WEBHOOK__LISTEN": f"{HOST}:{port}", "EBBTIDE__WEBHOOK__DRAIN": "2s"}
+        environ = {"EBBTIDE__WEBHOOK__LISTEN": f"{HOST}:{port}", "EBBTIDE__WEBHOOK__DRAIN": DRAIN}
         async with self._release.contained(pod, spec["containers"][0], **environ) as process:
             self.running[name] = process
             with self._reachable(pod, Replica(name, port, await process.serving(), process)):

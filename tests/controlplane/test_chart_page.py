@@ -40,7 +40,7 @@ async def environ(cluster: World, tmp_path: Path) -> AsyncIterator[dict[str, str
         ("ebbtide", Path(sys.executable).parent / "ebbtide"),
     ):
         (tmp_path / "bin" / name).symlink_to(target)
-    yield {
+    found = {
         **os.environ,
         "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
         "KUBECONFIG": str(cluster.plane.kubeconfig),
@@ -48,7 +48,23 @@ async def environ(cluster: World, tmp_path: Path) -> AsyncIterator[dict[str, str
         "HELM_CONFIG_HOME": str(tmp_path / "config"),
         "HELM_DATA_HOME": str(tmp_path / "data"),
     }
+    yield found
+    # What a command that failed has left would be in the way of other tests.
+    await run("helm uninstall ebbtide --namespace ebbtide-system --ignore-not-found --wait", tmp_path, found)
     await cluster.client.delete(NAMESPACES, "ebbtide-system")
+
+
+async def run(command: str, folder: Path, environ: dict[str, str]) -> tuple[int | None, str]:
+    """Exit code and words."""
+    process = await asyncio.create_subprocess_exec(
+        *("bash", "-euc", command),
+        cwd=folder,
+        env=environ,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    out, _ = await process.communicate()
+    return process.returncode, out.decode()
 
 
 async def test_the_commands_of_the_page_install_it_and_remove_it(
@@ -59,15 +75,8 @@ async def test_the_commands_of_the_page_install_it_and_remove_it(
     given = [each for each in commands() if not each.startswith(ELSEWHERE)]
     assert {each.split()[0] for each in given} == {"helm", "kubectl", "ebbtide"}
     for command in given:
-        process = await asyncio.create_subprocess_exec(
-            *("bash", "-euc", command),
-            cwd=tmp_path,
-            env=environ,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        out, _ = await process.communicate()
-        assert process.returncode == 0, f"{command}\n{out.decode()}"
+        code, said = await run(command, tmp_path, environ)
+        assert code == 0, f"{command}\n{said}"
     own = {"namespaces", "configmaps", "serviceaccounts"}
 
     async def gone() -> bool:

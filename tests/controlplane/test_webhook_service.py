@@ -22,6 +22,7 @@ from tests.controlplane.program import in_this_process, kill_leader, process
 from tests.controlplane.proxy import FaultProxy, Hold
 from tests.controlplane.webhook import registrations
 from tests.controlplane.webhook_service import (
+    DRAIN,
     SECRET,
     Replica,
     Service,
@@ -52,7 +53,7 @@ class Installation:
     """Two replicas behind a Service, a reconciler, and what can happen to them, with `failurePolicy: Fail`."""
 
     def __init__(self, cluster: World, proxy: FaultProxy, folder: Path, service: Service) -> None:
-        self.text = settings(cluster)
+        self.text = settings(cluster, webhook={"drain": DRAIN})
         self.cluster = cluster
         self.proxy = proxy
         self.folder = folder

@@ -36,6 +36,9 @@ SECRET: Final = "ebbtide-webhook-tls"
 # A kubelet's probes, faster: so many bad answers in a row put a replica out, one good answer puts it back.
 _PROBE_EVERY: Final = 0.25
 _BAD_ANSWERS: Final = 3
+_PROBE_WITHIN: Final = 30.0
+# How long a replica goes on that is to end, as long as its probes may still look good: many times what it takes.
+DRAIN: Final = "8s"
 _PIECE: Final = 1 << 16
 
 
@@ -136,7 +139,7 @@ class Service:
         return [name for name, bad in self._bad.items() if bad < _BAD_ANSWERS]
 
     async def _probe(self) -> None:
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_PROBE_WITHIN)) as session:
             while True:
                 for name, found in list(self._replicas.items()):
                     good = await _is_ready(session, found)
