@@ -8,7 +8,7 @@ import os
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.ceiling import Ceiling
 from tests.ceiling import add_option as pytest_addoption
@@ -19,7 +19,9 @@ from tests.controlplane.world import World, world
 
 # Laws take the time they need: a busy machine is no counter-example. Whether a change lands does not depend on luck;
 # at a desk every run looks at other examples.
-settings.register_profile("ebbtide", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.register_profile(
+    "ebbtide", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=bool(os.environ.get("CI"))
+)
 settings.load_profile("ebbtide")
 
 __all__ = ["pytest_addoption"]
