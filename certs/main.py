@@ -1,10 +1,8 @@
 """`ebbtide certs` and `python -m certs`: certificates by hand, to files or to the Secret."""
 
 import argparse
-import asyncio
-import os
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,14 +17,12 @@ from certs.spec import spec_of
 from certs.watch import read_directory
 from ebbtide.clock import SystemClock
 from ebbtide.config import Settings
-from ebbtide.config.settings import DEFAULT_NAMESPACE
-from ebbtide.errors import ClusterAccessError, EbbtideError
+from ebbtide.errors import EbbtideError
 from ebbtide.kube.client import Client
-from ebbtide.kube.errors import Forbidden, KubeError, NoCredentials, Unauthorized, Unreachable
 from ebbtide.service.arguments import Common, add_common
-from ebbtide.service.metrics import product_version
 from ebbtide.service.parser import Parser
 from ebbtide.service.program import exit_code
+from ebbtide.service.question import ask
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +50,7 @@ def start(arguments: argparse.Namespace) -> int:
         case "inspect" if arguments.directory is not None:
             return _inspect_files(common.settings(), arguments)
         case _:
-            return _ask(common, partial(_in_cluster, arguments))
+            return ask(common, partial(_in_cluster, arguments), name="ebbtide-certs")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -75,19 +71,15 @@ def _command(
     return parser
 
 
-def _namespace(settings: Settings) -> str:
-    return settings.namespace or os.environ.get("POD_NAMESPACE") or DEFAULT_NAMESPACE
-
-
 def _issue_files(settings: Settings, arguments: argparse.Namespace) -> int:
-    spec = spec_of(settings.certs, _namespace(settings))
+    spec = spec_of(settings.certs, settings.home)
     for path in files.issue(arguments.directory, spec, SystemClock().now(), force=arguments.force):
         _say(f"written: {path}")
     return 0
 
 
 def _inspect_files(settings: Settings, arguments: argparse.Namespace) -> int:
-    spec = spec_of(settings.certs, _namespace(settings))
+    spec = spec_of(settings.certs, settings.home)
     try:
         offer = read_directory(arguments.directory)
     except OSError as error:
@@ -98,7 +90,7 @@ def _inspect_files(settings: Settings, arguments: argparse.Namespace) -> int:
 async def _in_cluster(arguments: argparse.Namespace, client: Client, settings: Settings) -> int:
     if settings.certs.mode != "self-managed" and arguments.certs_command != "inspect":
         raise EbbtideError('certs.mode is "files": whoever issues them rotates them, too')
-    hand = ByHand(client, settings, _namespace(settings), SystemClock())
+    hand = ByHand(client, settings, settings.home, SystemClock())
     match arguments.certs_command:
         case "issue":
             await hand.issue(_say, force=arguments.force)
@@ -121,23 +113,3 @@ def _answer(examination: Examination, form: str) -> int:
 def _say(text: str) -> None:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
-
-
-def _ask(common: Common, question: Callable[[Client, Settings], Awaitable[int]]) -> int:
-    """Runs `question` against the cluster that the flags point at, with failures in the words of the exit codes."""
-
-    async def asked() -> int:
-        settings = common.settings()
-        access = await common.access()
-        agent = f"ebbtide-certs/{product_version()}"
-        async with Client(access, field_manager="ebbtide-certs", user_agent=agent) as client:
-            try:
-                return await question(client, settings)
-            except (Forbidden, Unauthorized, NoCredentials) as error:
-                raise ClusterAccessError(f"{access.identity} does not permit it: {error}") from error
-            except Unreachable as error:
-                raise ClusterAccessError(f"{access.identity} cannot be reached: {error}") from error
-            except KubeError as error:
-                raise EbbtideError(f"{access.identity} answered with a failure: {error}") from error
-
-    return asyncio.run(asked())

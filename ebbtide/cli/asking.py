@@ -1,25 +1,18 @@
 """What the commands that look at a cluster once have in common: flags, connection, exit codes, forms of output."""
 
-import asyncio
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import orjson
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from ebbtide.config import Settings
-from ebbtide.errors import ClusterAccessError, EbbtideError
-from ebbtide.kube.client import Client
-from ebbtide.kube.errors import Forbidden, KubeError, NoCredentials, Unauthorized, Unreachable
 from ebbtide.service.arguments import Common, add_common
-from ebbtide.service.metrics import product_version
+from ebbtide.service.question import PATIENCE, Question
+from ebbtide.service.question import ask as ask_once
 
 FORMS: Final = ("table", "json")
-# Somebody is waiting: a server that says nothing for so many seconds is taken for one that is away.
-PATIENCE: Final = 15.0
 # Nothing is folded where no terminal has a width: every row stays one line for the next program.
 _AS_WIDE_AS_IT_GETS: Final = 10_000
 
@@ -31,37 +24,11 @@ def add_flags(parser: ArgumentParser) -> None:
     parser.add_argument("--output", choices=FORMS, default="table", help="form of the answer (default: %(default)s)")
 
 
-def ask(
-    arguments: Namespace, question: Callable[[Client, Settings], Awaitable[int]], *, patience: float = PATIENCE
-) -> int:
-    """Runs `question` against the cluster that the flags point at; returns its exit code.
-
-    `patience` is how long (seconds) the server may say nothing to a read. Raises ClusterAccessError for a cluster that
-    cannot be reached or does not permit the question, EbbtideError for one that answers with another failure.
-    """
+def ask(arguments: Namespace, question: Question, *, patience: float = PATIENCE) -> int:
+    """Runs `question` as `ebbtide.service.question` does, with the common flags. Raises EbbtideError."""
     common = Common.of(arguments)
     common.configure_logs()
-
-    async def asked() -> int:
-        settings = common.settings()
-        access = await common.access()
-        agent = f"ebbtide/{product_version()}"
-        async with Client(access, field_manager="ebbtide", user_agent=agent, patience=patience) as client:
-            try:
-                return await question(client, settings)
-            except (Forbidden, Unauthorized, NoCredentials) as error:
-                raise ClusterAccessError(f"{access.identity} does not permit it: {error}") from error
-            except Unreachable as error:
-                raise ClusterAccessError(f"{access.identity} cannot be reached: {_why(error, patience)}") from error
-            except KubeError as error:
-                raise EbbtideError(f"{access.identity} answered with a failure: {error}") from error
-
-    return asyncio.run(asked())
-
-
-def _why(error: Unreachable, patience: float) -> str:
-    timed_out = isinstance(error.__cause__, TimeoutError)
-    return f"{error.what}: no answer within {patience:g} s" if timed_out else str(error)
+    return ask_once(common, question, patience=patience)
 
 
 class Terminal(Console):
