@@ -1,7 +1,7 @@
 """What every program of ebbtide has, whatever its job.
 
-`log`, `metrics`, `probes`, `server` are what an operator sees of a long-running process, `listening` is where;
-`program` makes a process of a coroutine, `supervisor` runs its parts and ends it in order. `parser` reads command lines,
-`arguments` are the flags that all programs share, `question` is a program that asks a cluster once. Nothing here knows
-what the parts do.
+`log`, `metrics`, `probes`, `server` are what an operator sees of a long-running process, `listening` is where it is
+seen; `program` makes a process of a coroutine, `supervisor` runs its parts and ends it in order. `parser` reads command
+lines, `arguments` are the flags that all programs share, `question` is a program that asks a cluster once. Nothing here
+knows what the parts do.
 """
