@@ -12,7 +12,7 @@ from ebbtide.config import Settings
 from ebbtide.config.scaler import WorkerScaler
 from ebbtide.errors import EbbtideError
 from ebbtide.kube.errors import Forbidden, KubeError
-from ebbtide.kube.resources import CONFIG_MAPS, PODS, STATEFUL_SETS, Resource
+from ebbtide.kube.resources import CONFIG_MAPS, EVENTS, PODS, STATEFUL_SETS, Resource
 from ebbtide.model import format_time
 from reconciler.explanation import Explanation, Facts
 from reconciler.inquiry import Inquiry
@@ -24,6 +24,7 @@ from reconciler.scaler.dedicated.snapshot import read as read_worker
 from reconciler.scaler.placement import Rules, Verdict, decide
 from reconciler.scaler.pods import WorkerPod, worker_pod, worker_set
 from reconciler.scaler.pool import Phase, Target
+from reconciler.scaler.refusals import SELECTOR, newest
 from reconciler.scaler.shared import ledger
 from reconciler.scaler.task import TaskId
 
@@ -63,7 +64,8 @@ class TaskExplainer:
         if entry is not None:
             return self._explained(task, entry["state"], *self._of_leader(found, entry), found)
         if found.worker is not None:
-            return self._explained(task, *self._of_worker(found.worker), found)
+            refused = await self._refusal(found.worker, found.unknown)
+            return self._explained(task, *self._of_worker(found.worker, refused), found)
         if found.promise is not None:
             return self._explained(task, *self._of_promise(*found.promise), found)
         return self._of_nobody(task, size, found)
@@ -117,6 +119,18 @@ class TaskExplainer:
         promises = ((n, entry) for n, entries in record.entries.items() for entry in entries)
         return next(((n, entry) for n, entry in promises if entry.task == task), None)
 
+    async def _refusal(self, worker: Worker, unknown: list[str]) -> str:
+        """Why its pod is not made, "" for a worker that has one, or where nothing is told of that."""
+        if worker.pod is not None:
+            return ""
+        try:
+            events = await self._inquiry.objects(EVENTS, namespace=worker.set.namespace, field_selector=SELECTOR)
+        except Forbidden as error:
+            unknown.append(f"why its pod is not made: {error}")
+            return ""
+        found = newest(events).get(worker.set.uid)
+        return "" if found is None else found.words
+
     # --- what it says --------------------------------------------------------------------------------------------
 
     def _of_leader(self, found: _Found, entry: dict[str, Any]) -> tuple[str, Facts]:
@@ -131,12 +145,12 @@ class TaskExplainer:
             reason = f"{reason}: {worker['reason']}"
         return reason, facts
 
-    def _of_worker(self, worker: Worker) -> tuple[str, str, Facts]:
+    def _of_worker(self, worker: Worker, refused: str) -> tuple[str, str, Facts]:
         """As a leader would decide that has just begun."""
         now, pod = self._clock.monotonic(), worker.pod
         stage = dedicated.Stage.ABSENT if pod is None else dedicated.Stage.STARTING
         stage = dedicated.Stage.READY if pod is not None and pod.ready else stage
-        facts = dedicated.Facts(stage=stage, used_at=now, ran=worker.ran, ending=worker.set.deleting)
+        facts = dedicated.Facts(stage=stage, used_at=now, ran=worker.ran, ending=worker.set.deleting, refused=refused)
         verdict = dedicated.decide(facts, dedicated.Rules.of(self._settings), now)
         name = None if pod is None else pod.name
         place = {"pool": str(Target.DEDICATED), "worker": name}

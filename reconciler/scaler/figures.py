@@ -48,6 +48,7 @@ class WorkerFigures:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._sources: dict[str, Callable[[], Iterable[WorkerState]]] = {}
         registry.register(_Workers(self._sources))
+        self._registry = registry
         self._starts = Histogram(
             "worker_scaler_start_duration_seconds",
             "From the request that a worker was made for until it is ready and has answered.",
@@ -64,6 +65,10 @@ class WorkerFigures:
     def of_pool(self, pool: str, states: Callable[[], Iterable[WorkerState]]) -> None:
         """Where the states of a pool's workers are read when somebody asks; `pool` is that of our label."""
         self._sources[pool] = states
+
+    def of_troubles(self, reasons: Iterable[str], holding: Callable[[], Iterable[str]]) -> None:
+        """Where it is read what keeps workers of a task's own: one of `reasons` for each that something does."""
+        self._registry.register(_Troubles(tuple(reasons), holding))
 
     def started(self, seconds: float) -> None:
         """A worker is ready, so long after it was asked for."""
@@ -86,4 +91,23 @@ class _Workers(Collector):
             count = Count(states())
             for state in WorkerState:
                 gauge.add_metric([pool, state], count[state])
+        return (gauge,)
+
+
+class _Troubles(Collector):
+    """Counts when somebody asks."""
+
+    def __init__(self, reasons: tuple[str, ...], holding: Callable[[], Iterable[str]]) -> None:
+        self._reasons = reasons
+        self._holding = holding
+
+    def collect(self) -> Iterable[Metric]:
+        gauge = GaugeMetricFamily(
+            "worker_scaler_dedicated_trouble",
+            "Workers of a task's own that do not start, or do not say what they do, by why.",
+            labels=["reason"],
+        )
+        count = Count(self._holding())
+        for reason in self._reasons:
+            gauge.add_metric([reason], count[reason])
         return (gauge,)

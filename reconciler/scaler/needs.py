@@ -4,6 +4,7 @@ from ebbtide.config.scaler import WorkerScaler
 from ebbtide.kube.permissions import Need
 from ebbtide.kube.resources import (
     CONFIG_MAPS,
+    EVENTS,
     PDBS,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
@@ -28,6 +29,7 @@ def _reads(namespace: str) -> list[Need]:
         *_in(namespace, PERSISTENT_VOLUME_CLAIMS, follow, "to know the volumes of workers"),
         *_in(namespace, PDBS, get, "to see that busy workers are not evicted"),
         *_in(namespace, CONFIG_MAPS, get, "to know what the shared pool has promised"),
+        *_in(namespace, EVENTS, ("list",), "to say why a worker's pod cannot be made", essential=False),
         # Cluster-wide, beside those of zone rebalance: without them workers wait where their volumes cannot be had.
         *(Need(verb, each, zones, essential=False) for each in _OF_VOLUMES for verb in follow),
     ]

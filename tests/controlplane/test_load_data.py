@@ -232,15 +232,36 @@ async def test_exactly_the_limit_is_admitted_and_what_a_quota_refuses_takes_no_p
     assert {path.split("?")[0].rsplit("/", 1)[1] for path in workers.refused()} == {"statefulsets", "services"}
 
 
+async def test_a_pod_that_a_quota_refuses_to_its_controller_is_told_early(tmp_path: Path, workers: Site) -> None:
+    """From the events of the real controller; once the quota is raised the client gets that very worker."""
+    await workers.cluster.add_nodes("a", 1)
+    quota = Quota(workers.cluster)
+    await quota.allow(sets=100, services=100, pods=0)
+    async with workers.scaling(tmp_path, workers.text()):
+        client = workers.client("1-170-139-0", LARGE)
+        importing = asyncio.create_task(client.init())
+        await refused_by_quota(workers, client)
+        [name] = {*await workers.named(STATEFUL_SETS)} - {POOL}
+        told = [heard.text for heard in client.seen if "exceeded quota" in heard.text]
+        assert all("its worker's pod cannot be made: pods " in text for text in told)
+        assert f"{name}-0" in told[0]
+        await quota.allow(sets=100, services=100, pods=100)
+        words = {"metadata": {"annotations": {"example.com/try": "now"}}}
+        await workers.cluster.client.patch_merge(STATEFUL_SETS, name, words, namespace=workers.cluster.namespace)
+        await asyncio.wait_for(importing, 60)
+        assert {*await workers.named(STATEFUL_SETS)} - {POOL} == {name}
+    assert workers.refused() == []
+
+
 class Quota:
     """How many objects there may be in the world's namespace."""
 
     def __init__(self, cluster: World) -> None:
         self._cluster = cluster
 
-    async def allow(self, *, sets: int, services: int) -> None:
+    async def allow(self, *, sets: int, services: int, pods: int = 100) -> None:
         """From when this returns; `sets` with the template."""
-        hard = {"count/statefulsets.apps": str(sets), "count/services": str(services)}
+        hard = {"count/statefulsets.apps": str(sets), "count/services": str(services), "pods": str(pods)}
         body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "workers"}, "spec": {"hard": hard}}
         namespace = self._cluster.namespace
         await self._cluster.client.apply(QUOTAS, "workers", body, namespace=namespace, force=True)

@@ -11,6 +11,7 @@ from ebbtide import vocabulary
 from ebbtide.config import Settings
 from ebbtide.kube.client import Client
 from ebbtide.sim import objects
+from ebbtide.sim.faults import Answer, When
 from ebbtide.sim.wire import Wire
 from reconciler.explain_task import TaskExplainer
 from reconciler.explanation import Explanation
@@ -19,6 +20,7 @@ from reconciler.scaler.describe import WorkersNow
 from reconciler.scaler.pool import Phase, Target, TaskRecord
 from reconciler.scaler.shared import ledger
 from reconciler.scaler.task import TaskId
+from tests.reconciler.scaler.refused import QUOTA, tell
 from tests.reconciler.scaler.room import NAMESPACE, Room, in_room
 from tests.reconciler.scaler.workers_now import GIB, WORKERS, task
 
@@ -93,6 +95,23 @@ async def test_without_a_leader_a_worker_is_found_on_the_cluster(room: Room) -> 
     assert found.facts["worker"]["state"] == "starting"
     assert "no reconciler leads" in found.facts["unknown"][0]
     assert (await explain(room, task(1))).state == "running"
+
+
+@in_room()
+async def test_without_a_leader_it_is_told_why_the_pod_of_a_worker_is_not_made(room: Room) -> None:
+    """Only of one that has none."""
+    dedicated(room, task(0))
+    name = f"load-data-worker-{task(0)}"
+    tell(room.cluster, name, QUOTA)
+    assert (await explain(room, task(0))).facts["worker"]["trouble"] is None
+    room.remove(f"{name}-0")
+    found = await explain(room, task(0))
+    assert found.facts["worker"]["trouble"] == "QuotaExceeded"
+    assert found.reason == f"it has a worker of its own, {name}: its pod cannot be made: {QUOTA}"
+    room.cluster.faults.inject(Answer(403, "Forbidden", "events is forbidden"), When(path="*/events"))
+    found = await explain(room, task(0))
+    assert found.facts["worker"]["trouble"] is None
+    assert "why its pod is not made: " in found.facts["unknown"][-1]
 
 
 @in_room()

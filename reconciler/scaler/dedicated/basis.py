@@ -14,6 +14,7 @@ from reconciler.scaler.dedicated.report import Report
 from reconciler.scaler.dedicated.sizes import Sizes
 from reconciler.scaler.dedicated.snapshot import Snapshot, Worker
 from reconciler.scaler.dedicated.wants import Wants
+from reconciler.scaler.refusals import Refusals
 from reconciler.scaler.status.book import Book
 
 # Raises OSError for a name that nobody knows (yet).
@@ -35,6 +36,7 @@ class Basis:
     lives: Lives
     admission: Admission
     report: Report
+    refusals: Refusals
     resolve: Resolve
 
     @property

@@ -19,6 +19,7 @@ from reconciler.scaler.dedicated.wants import Want
 from reconciler.scaler.figures import WorkerState
 from reconciler.scaler.pods import WorkerClaim, WorkerPod, WorkerSet
 from reconciler.scaler.pool import Unavailable
+from reconciler.scaler.refusals import CLOCKS_DIFFER, READ_EVERY
 from reconciler.scaler.stores import Stores
 
 # Looks under way at the same time: each may wait for a worker's answer, or for a name, while others go on.
@@ -26,6 +27,8 @@ _WORKERS: Final = 32
 _UNTIL_KNOWN: Final = 0.5
 _UNTIL_GONE: Final = 1.0
 _RESYNC: Final = 300.0
+# The controller of sets makes a pod within moments, and tells why it cannot as soon.
+PODLESS_FOR: Final = 5.0
 
 
 class Upkeep:
@@ -111,6 +114,7 @@ class Upkeep:
         basis = self._basis
         if basis.snapshot.unknown:
             return Again(_UNTIL_KNOWN)
+        await self._learn(name)
         found, want = basis.snapshot.worker(name), basis.wants.get(name, basis.now)
         if isinstance(found, Worker):
             return await self._look(found, want)
@@ -119,6 +123,18 @@ class Upkeep:
             self._leave_alone(found, want)
             return None
         return await self._without_set(name, want)
+
+    async def _learn(self, name: str) -> None:
+        """Why the worker has no pod, if it has had none for longer than its controller takes to make one."""
+        basis, found = self._basis, self._basis.snapshot.worker(name)
+        life = basis.lives.known(found.set.uid) if isinstance(found, Worker) and not found.set.deleting else None
+        if not isinstance(found, Worker) or life is None or life.podless_since is None or found.pod is not None:
+            return
+        podless = basis.now - life.podless_since
+        if podless >= PODLESS_FOR:
+            since = basis.clock.now() - podless - CLOCKS_DIFFER if life.had_pod else 0.0
+            # Events do not last for ever, and what they have told holds until there is a pod.
+            life.refused = await basis.refusals.of(found.set.uid, since) or life.refused
 
     async def _look(self, worker: Worker, want: Want | None) -> Again | None:
         basis = self._basis
@@ -129,6 +145,11 @@ class Upkeep:
         basis.report.looked(worker, verdict)
         if worker.set.deleting or life.removed:
             return Again(_UNTIL_GONE) if want is not None else None
+        if life.podless_since is not None:
+            waited = basis.now - life.podless_since
+            self.controller.queue.add_after(
+                worker.set.name, PODLESS_FOR - waited if waited < PODLESS_FOR else READ_EVERY
+            )
         if self._act is None:
             if verdict.remove is not None:
                 basis.report.would_remove(worker, verdict)

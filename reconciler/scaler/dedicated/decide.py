@@ -15,6 +15,7 @@ from typing import Final, Self
 
 from ebbtide.config.scaler import WorkerScaler
 from reconciler.scaler.figures import Cleanup, WorkerState
+from reconciler.scaler.refusals import is_of_quota
 
 # Sums of seconds are not exact: a look that comes too early by less than this would be repeated at the same instant.
 SHORTEST: Final = 0.001
@@ -50,6 +51,8 @@ class Trouble(StrEnum):
     STATUS_UNKNOWN = "StatusUnknown"
     NO_CAPACITY = "NoCapacity"
     ZONAL_VOLUME_BLOCKED = "ZonalVolumeBlocked"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    POD_REFUSED = "PodRefused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class Facts:
     that is neither finished nor cancelled, `progress_at` when such tasks last moved, and `empty_since` from when on it
     has said that there is none. `failing_since` is since when questions fail, `ran` that a task was seen running there
     and its end was not. `used_at` is the last sign of use: the client's last request, its redirect, or the pod last
-    seen ready.
+    seen ready. `unschedulable` is why the scheduler finds no node for its pod, `refused` why its pod cannot be made.
     """
 
     stage: Stage
@@ -76,6 +79,7 @@ class Facts:
     empty_since: float | None = None
     failing_since: float | None = None
     unschedulable: str = ""
+    refused: str = ""
 
     def meanwhile(self, *, waited_for: bool, ending: bool) -> Self:
         """The same worker, with what its clients and its set say."""
@@ -139,6 +143,7 @@ def _unknown(facts: Facts, now: float) -> Verdict:
     if facts.stage is Stage.READY and not facts.ran and facts.failing_since is None:
         return Verdict(WorkerState.STARTING, "its pod is ready and has not answered yet")
     words = "its status cannot be read" if facts.stage is Stage.READY else f"{facts.stage.value}, and a task may live"
+    words = f"{words}: {facts.refused}" if facts.refused else words
     silent = now - facts.failing_since if facts.failing_since is not None else _WORTH_TELLING
     if silent < _WORTH_TELLING:
         return Verdict(WorkerState.UNKNOWN, words, look_again_in=max(_WORTH_TELLING - silent, SHORTEST))
@@ -147,6 +152,7 @@ def _unknown(facts: Facts, now: float) -> Verdict:
 
 def _starting(facts: Facts, rules: Rules, now: float) -> Verdict:
     words, trouble = facts.unschedulable or facts.stage.value, _trouble(facts)
+    words = f"its pod cannot be made: {facts.refused}" if facts.refused else words
     left = max(facts.used_at + rules.start_timeout + rules.idle_for, facts.promised_until) - now
     if facts.waited_for:
         return Verdict(WorkerState.STARTING, words, trouble=trouble)
@@ -156,8 +162,15 @@ def _starting(facts: Facts, rules: Rules, now: float) -> Verdict:
     return Verdict(WorkerState.STARTING, f"{words.rstrip('.')}, and no client has asked for it", why)
 
 
+def refusal_of(words: str) -> Trouble:
+    """What it is that these words of the API server are about."""
+    return Trouble.QUOTA_EXCEEDED if is_of_quota(words) else Trouble.POD_REFUSED
+
+
 def _trouble(facts: Facts) -> Trouble | None:
-    """Why the scheduler finds no node, in the words of its volume plugins and of all others."""
+    """Why there is no pod, or the scheduler finds no node for it, in the words of its volume plugins and all others."""
+    if facts.refused:
+        return refusal_of(facts.refused)
     if not facts.unschedulable:
         return None
     bound = "volume node affinity" in facts.unschedulable or "PersistentVolume's node affinity" in facts.unschedulable

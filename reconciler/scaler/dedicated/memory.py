@@ -42,7 +42,8 @@ class Life:
     `container` is the life of the pod that `ready_at` and `empty_since` are about, `was_ready_at` when one before it
     was last ready. `asked_for_at` is when a client asked for the worker to be made, None once it has been told about.
     `service` is set once its Service is known to be there, `resolved` once its name is, `asked_at` is when it was last
-    asked for a client that waits. `removed` means that its deletion was accepted, `in_doubt` is why one was sent that
+    asked for a client that waits. `podless_since` is since when it has no pod, `had_pod` that there was one before, and
+    `refused` why there is none now. `removed` means that its deletion was accepted, `in_doubt` is why one was sent that
     has not been answered; `cancelled` asks for one.
     """
 
@@ -63,6 +64,9 @@ class Life:
     service: bool = False
     resolved: bool = False
     asked_at: float = float("-inf")
+    podless_since: float | None = None
+    had_pod: bool = False
+    refused: str = ""
     removed: bool = False
     in_doubt: Verdict | None = None
     cancelled: bool = False
@@ -114,6 +118,7 @@ class Life:
             empty_since=self.empty_since,
             failing_since=heard.failing_since,
             unschedulable="" if pod is None else pod.unschedulable,
+            refused=self.refused,
         )
 
     def _see_pod(self, pod: WorkerPod | None, now: float) -> None:
@@ -122,7 +127,11 @@ class Life:
             if self.ready_at is not None:
                 self.was_ready_at = now
             self.container, self.ready_at, self.empty_since = container, None, None
-        if pod is not None and pod.ready:
+        if pod is None:
+            self.podless_since = now if self.podless_since is None else self.podless_since
+            return
+        self.had_pod, self.podless_since, self.refused = True, None, ""
+        if pod.ready:
             self.ready_at = now if self.ready_at is None else self.ready_at
 
     def _see_tasks(self, answer: Answer, now: float) -> None:

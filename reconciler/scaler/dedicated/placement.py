@@ -14,6 +14,7 @@ from reconciler.scaler.task import TaskId, TaskState
 
 # How long a client that cancels is kept waiting for the API server before it is told to come again; seconds.
 _REMOVED_WITHIN: Final = 10.0
+_NOT_READY: Final = "its worker is not ready"
 
 
 class Dedicated:
@@ -144,8 +145,12 @@ class Dedicated:
     def _place(self, worker: Worker) -> Place:
         """Ready: its pod is, and has answered in this life; that it is silent now is between the client and it."""
         pod = worker.pod
-        if pod is None or not pod.ready:
-            return self._at(worker, "" if pod is None else self._address(worker), "its worker is not ready")
+        if pod is None:
+            life = self._basis.lives.known(worker.set.uid)
+            refused = "" if life is None else life.refused
+            return self._at(worker, "", f"its worker's pod cannot be made: {refused}" if refused else _NOT_READY)
+        if not pod.ready:
+            return self._at(worker, self._address(worker), _NOT_READY)
         answer = self._basis.book.last(pod.uid)
         if answer is None or answer.started != pod.started:
             return self._at(worker, self._address(worker), "its worker has not answered yet")

@@ -9,7 +9,7 @@ from ebbtide.kube.resources import PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
 from ebbtide.vocabulary import POOL_DEDICATED
 from reconciler.engine.events import Event, Recorder, Regarding
 from reconciler.scaler.dedicated import stories
-from reconciler.scaler.dedicated.decide import Verdict
+from reconciler.scaler.dedicated.decide import Trouble, Verdict
 from reconciler.scaler.dedicated.snapshot import Foreign, Worker
 from reconciler.scaler.figures import Cleanup, WorkerFigures, WorkerState
 from reconciler.scaler.pods import WorkerClaim, WorkerSet
@@ -35,6 +35,7 @@ class Report:
         self._template = Regarding(STATEFUL_SETS, template, "", namespace)
         self._seen: dict[str, Seen] = {}
         figures.of_pool(POOL_DEDICATED, self._states)
+        figures.of_troubles(Trouble, self._troubles)
 
     @property
     def workers(self) -> Iterable[Seen]:
@@ -113,6 +114,9 @@ class Report:
 
     def _states(self) -> Iterable[WorkerState]:
         return [seen.verdict.state for seen in self._seen.values()]
+
+    def _troubles(self) -> Iterable[str]:
+        return [seen.verdict.trouble for seen in self._seen.values() if seen.verdict.trouble is not None]
 
     def _about(self, owner: WorkerSet, story: stories.Story) -> None:
         self._tell(Regarding(STATEFUL_SETS, owner.name, owner.uid, owner.namespace), story)

@@ -15,7 +15,7 @@ from reconciler.engine.controller import Again
 from reconciler.engine.verdict import words
 from reconciler.scaler.dedicated.act import Act, NameTakenError, may_be_done
 from reconciler.scaler.dedicated.basis import Basis
-from reconciler.scaler.dedicated.decide import SHORTEST
+from reconciler.scaler.dedicated.decide import SHORTEST, refusal_of
 from reconciler.scaler.dedicated.memory import Life
 from reconciler.scaler.dedicated.objects import Plan, stateful_set
 from reconciler.scaler.dedicated.snapshot import Worker, read
@@ -118,6 +118,9 @@ class Spawn:
         basis, pod = self._basis, worker.pod
         if not life.service:
             return Again(_UNTIL_SEEN)
+        if pod is None and life.refused:
+            self._send_away(worker, life, want)
+            return None
         if pod is None or not pod.ready:
             return Again(max(want.deadline - basis.now, SHORTEST))
         if not self._answers(worker, life, pod) and not await self._ask(worker, life, pod):
@@ -179,6 +182,13 @@ class Spawn:
         address = basis.addresses.dedicated(live.pod, live.set.service)
         basis.wants.answer(name, Place(worker.task, worker.cluster, Target.DEDICATED, address))
         return Again(0.0)
+
+    def _send_away(self, worker: Worker, life: Life, want: Want) -> None:
+        """Its pod cannot be made for now: the client is told why rather than kept waiting, and joins when it comes."""
+        trouble = refusal_of(life.refused)
+        why = Unavailable(f"its worker's pod cannot be made: {life.refused}", code=str(trouble), retry_after=_LATER)
+        self._basis.report.not_ready(want.arrival, why)
+        self._basis.wants.answer(worker.set.name, why)
 
     def refuse(self, name: str, want: Want, why: Unavailable) -> None:
         """Sends who waits away for now."""

@@ -60,3 +60,7 @@ def troubled(trouble: Trouble, words: str) -> Story:
         case Trouble.ZONAL_VOLUME_BLOCKED:
             note = f"The worker's pod can only stand where its volumes are: {words}."
             return Story("Warning", "ZonalVolumeBlocked", "Start", note)
+        case Trouble.QUOTA_EXCEEDED:
+            return Story("Warning", "QuotaExceeded", "Start", f"The worker does not start: {words}. Clients try again.")
+        case Trouble.POD_REFUSED:
+            return Story("Warning", "PodRefused", "Start", f"The worker does not start: {words}. Clients try again.")

@@ -19,6 +19,7 @@ from reconciler.scaler.dedicated.snapshot import Snapshot
 from reconciler.scaler.dedicated.wants import Wants
 from reconciler.scaler.figures import WorkerFigures
 from reconciler.scaler.ground import Ground
+from reconciler.scaler.refusals import Refusals
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -52,6 +53,7 @@ def _basis(context: Context, ground: Ground, figures: WorkerFigures, resolve: Re
         lives=Lives(settings.reservation_seconds),
         admission=Admission(ground.stores, settings.worker_count_limit),
         report=Report(figures, context.shared.recorder, settings.namespace, settings.template_sts_name),
+        refusals=Refusals(context.client, context.clock, settings.namespace),
         resolve=resolve,
     )
 

@@ -11,6 +11,7 @@ from typing import Final
 from ebbtide.kube.errors import Conflict, KubeError
 from reconciler.engine.verdict import words
 from reconciler.scaler.pool import Unavailable
+from reconciler.scaler.refusals import is_of_quota
 from reconciler.scaler.shared.decide import Given, allot, size
 from reconciler.scaler.shared.facts import Pool
 from reconciler.scaler.shared.ledger import LedgerFullError
@@ -118,6 +119,10 @@ class Assigning:
     def _refusal(self, pool: Pool) -> Unavailable:
         if pool.paused:
             return Unavailable("scaling is paused and all pods are full", code="Paused", retry_after=_FULL_RETRY)
+        if pool.refused:
+            words = f"no pod is left, and none can be made: {pool.refused}"
+            code = "QuotaExceeded" if is_of_quota(pool.refused) else "PodRefused"
+            return Unavailable(words, code=code, retry_after=_FULL_RETRY)
         words = f"all {pool.replicas} pods are full, and the pool may not have more"
         return Unavailable(words, code="NoCapacity", retry_after=_FULL_RETRY)
 

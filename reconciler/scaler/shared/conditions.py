@@ -5,13 +5,9 @@ A condition is named by one UpperCamelCase word, the same in events, metrics and
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
-from reconciler.scaler.shared.facts import Pool, PoolPod, Rules, State
+from reconciler.scaler.shared.facts import Pool, Rules
 from reconciler.scaler.shared.shrink import Keep, Shrink
-
-# A pod that is not there after this many seconds is not just late.
-OVERDUE: Final = 30.0
 
 
 class Reason(StrEnum):
@@ -89,17 +85,15 @@ def _tied(around: Around) -> str:
 
 
 def _missing(pool: Pool) -> str:
-    missing = [pod.ordinal for pod in pool.within() if _overdue(pod)]
+    missing = tuple(pool.lacking())
     if not missing:
         return ""
+    if pool.refused:
+        return f"{_pods(missing)} cannot be created: {pool.refused}"
     return (
         f"{_pods(missing)} are not created. The StatefulSet's events say why: most often a ResourceQuota, "
         "or an admission webhook that refuses them."
     )
-
-
-def _overdue(pod: PoolPod) -> bool:
-    return pod.state is State.MISSING and pod.lasting >= OVERDUE
 
 
 def _stuck(pool: Pool, plan: Shrink, rules: Rules) -> str:

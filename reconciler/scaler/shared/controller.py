@@ -183,7 +183,8 @@ class Shared:
 
     def _too_late(self) -> str:
         pool, within = self._standing.pool(), f"{self._frame.start_timeout:g} s"
-        return f"no pod took the task within {within}: {len(pool.usable)} of {pool.replicas} pods are usable"
+        told = f": {pool.refused}" if pool.refused else ""
+        return f"no pod took the task within {within}: {len(pool.usable)} of {pool.replicas} pods are usable{told}"
 
     # --- looks ---------------------------------------------------------------------------------------------------
 

@@ -118,19 +118,21 @@ def _held(pool: Pool) -> int:
 
 def _grown_out(pool: Pool, rules: Rules) -> bool:
     """Whether waiting is of no use: the pool is as large as it may be, and nothing of it is about to start."""
-    return pool.replicas >= rules.most and not any(pod.hopeful(rules) for pod in pool.within())
+    return pool.replicas >= rules.most and not pool.hopeful(rules)
 
 
 def _answer(rooms: list[_Room], size: int, pool: Pool, rules: Rules, grown_out: bool) -> Given | Lack:
     room = _choose([room for room in rooms if room.fits(size, rules)], rules)
     if room is None and pool.paused:
         room = _choose(rooms, rules)
-        if room is None and not any(pod.hopeful(rules) for pod in pool.within()):
+        if room is None and not pool.hopeful(rules):
             return Lack.REFUSE
     elif room is None and grown_out:
         room = _overfill(rooms, rules)
         if room is None and (rooms or rules.hard_cap):
             return Lack.REFUSE
+    if room is None and not rooms and pool.refused and pool.lacking() and not pool.hopeful(rules):
+        return Lack.REFUSE
     if room is None:
         return Lack.WAIT
     beyond = room.load >= rules.soft_cap

@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
+from typing import Final, Self
 
 from ebbtide.config.scaler import WorkerScaler
 
 # A task's data is on the volume up to three times: as written, sorted, and as files to be ingested.
 DISK_PER_DATA = 3
+# A pod that is not there after this many seconds is not just late.
+OVERDUE: Final = 30.0
 
 
 class State(StrEnum):
@@ -110,8 +112,9 @@ class Pool:
     """The pool as it is now.
 
     `pods` has every ordinal below `replicas`, and beyond those that still have load (somebody else has scaled them
-    away). `waiting` are the data sizes, in bytes, of tasks without a place, in the order of their arrival. Ordinals
-    from `closing` on are being removed. `paused` is the operator's brake.
+    away). `refused` is why those that are missing cannot be made, in the words of the API server. `waiting` are the
+    data sizes, in bytes, of tasks without a place, in the order of their arrival. Ordinals from `closing` on are being
+    removed. `paused` is the operator's brake.
     """
 
     replicas: int
@@ -119,6 +122,7 @@ class Pool:
     waiting: tuple[int, ...] = ()
     closing: int | None = None
     paused: bool = False
+    refused: str = ""
 
     @property
     def total(self) -> int:
@@ -130,6 +134,16 @@ class Pool:
         """The pods that may be given tasks, by ordinal."""
         limit = self.replicas if self.closing is None else min(self.replicas, self.closing)
         return tuple(pod for pod in self.pods if pod.usable and pod.ordinal < limit)
+
+    def lacking(self) -> dict[int, float]:
+        """Ordinals whose pod is not just late, with the seconds that it has been missing."""
+        late = (pod for pod in self.within() if pod.state is State.MISSING and pod.lasting >= OVERDUE)
+        return {pod.ordinal: pod.lasting for pod in late}
+
+    def hopeful(self, rules: Rules) -> bool:
+        """Whether a pod of it is likely to take tasks before those who wait give up."""
+        refused = self.lacking() if self.refused else {}
+        return any(pod.hopeful(rules) for pod in self.within() if pod.ordinal not in refused)
 
     def within(self) -> Iterable[PoolPod]:
         """The ordinals that the set has."""

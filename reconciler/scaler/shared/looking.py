@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from reconciler.scaler.pods import WorkerSet
+from reconciler.scaler.refusals import CLOCKS_DIFFER, Refusals
 from reconciler.scaler.shared.assigning import Assigning
 from reconciler.scaler.shared.conditions import Around, conditions
 from reconciler.scaler.shared.keeping import Keeping
@@ -26,6 +27,7 @@ class Works:
     scaling: Scaling
     keeping: Keeping
     mending: Mending
+    refusals: Refusals
     ask: Ask
 
 
@@ -70,6 +72,7 @@ class Looks:
             works.scaling.observe(own)
         unread = standing.discovered
         self._sweep(own)
+        await self._learn(own)
         pool = standing.pool()
         wanted, plan = decisions(pool, standing)
         self._report.looked(pool, wanted, conditions(pool, plan, standing.rules, self._around()))
@@ -79,6 +82,16 @@ class Looks:
         if not standing.dry_run:
             await self._keep_order(unread)
         return _next(plan, refresh)
+
+    async def _learn(self, own: WorkerSet | None) -> None:
+        """Why pods are missing. Events do not last for ever, and what they have told holds until the pods are there."""
+        standing = self._standing
+        missing = standing.pool().lacking() if own is not None else {}
+        if own is None or not missing:
+            standing.refused = ""
+            return
+        since = standing.clock.now() - max(missing.values()) - CLOCKS_DIFFER
+        standing.refused = await self._works.refusals.of(own.uid, since) or standing.refused
 
     async def _keep_order(self, unread: str) -> None:
         """What is looked after beside the size. Raises KubeError."""

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from ebbtide.clock import Clock
 from reconciler.scaler.shared import ledger as book
@@ -12,6 +13,9 @@ from reconciler.scaler.shared.ledger import Ledger
 from reconciler.scaler.shared.memory import Memory
 from reconciler.scaler.shared.queue import Waiting
 from reconciler.scaler.shared.snapshot import Snapshot
+
+# Seconds for which workers are asked for a cluster after its last task has ended, or its last promise has run out.
+CLUSTERS_KEPT: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,8 @@ class Standing:
     """The pool as this process sees it in the present term.
 
     Ordinals from `closing` on are being removed; nothing is promised there. `doubtful` says that a write of the set's
-    size may still be under way, an earlier leader's or one of ours without an answer.
+    size may still be under way, an earlier leader's or one of ours without an answer. `refused` is why pods that are
+    missing cannot be made.
     """
 
     def __init__(self, known: Known, ledger: Ledger, clock: Clock, *, dry_run: bool) -> None:
@@ -38,8 +43,9 @@ class Standing:
         self.dry_run = dry_run
         self.closing: int | None = None
         self.doubtful = False
-        self.clusters: frozenset[int] = frozenset()
+        self._clusters: dict[int, float] = {}
         self.term = ""
+        self.refused = ""
         self.leading = False
         self._discovered = False
         self._adopted = False
@@ -54,7 +60,7 @@ class Standing:
         self.memory.clear()
         self.snapshot.begin(self.now)
         self.ledger.doubt()
-        self.closing, self.doubtful, self._adopted = None, False, False
+        self.closing, self.doubtful, self._adopted, self.refused = None, False, False, ""
         self.leading, self._discovered = True, False
         self.term = f"{self.clock.now():.3f}"
 
@@ -71,9 +77,19 @@ class Standing:
             return unread
         return ""
 
+    @property
+    def clusters(self) -> frozenset[int]:
+        """Those that the pool has tasks of, or had until a while ago: a client may begin long after it was sent."""
+        self._use({pin.cluster for pin in self.memory.pins.values()})
+        self._clusters = {cluster: at for cluster, at in self._clusters.items() if self.now - at < CLUSTERS_KEPT}
+        return frozenset(self._clusters)
+
+    def _use(self, clusters: Iterable[int]) -> None:
+        self._clusters.update(dict.fromkeys(clusters, self.now))
+
     def pool(self) -> Pool:
         """The pool as it is now, with who waits."""
-        return self.snapshot.pool(self.waiting.sizes, self.closing, self.now)
+        return replace(self.snapshot.pool(self.waiting.sizes, self.closing, self.now), refused=self.refused)
 
     def _unread(self) -> str:
         if self.snapshot.unknown:
@@ -93,7 +109,7 @@ class Standing:
             record = await (self.ledger.look() if self.dry_run else self.ledger.take_over(self.term))
             self.memory.adopt(record.entries, self.now)
             self.memory.changed |= {*record.entries, *(pin.ordinal for pin in self.memory.pins.values())}
-            self.clusters |= record.clusters | {pin.cluster for pin in self.memory.pins.values()}
+            self._use(record.clusters)
             if record.closing is not None:
                 # Whoever wrote it may be gone, and its write of the set's size still on the way.
                 self.closing, self.doubtful = record.closing, True
@@ -103,8 +119,8 @@ class Standing:
     async def store(self, clusters: Iterable[int] = ()) -> None:
         """Brings the ledger up to date with the memory. Raises KubeError, LedgerFullError."""
         async with self._changes() as entries:
-            await self.ledger.save(entries, clusters)
-        self.clusters |= frozenset(clusters)
+            await self.ledger.save(entries, self.clusters.union(clusters))
+        self._use(clusters)
 
     async def close(self, ordinal: int) -> None:
         """From here on nothing is promised on that ordinal and above. Raises KubeError, LedgerFullError."""

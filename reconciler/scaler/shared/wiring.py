@@ -12,6 +12,7 @@ from reconciler.scaler.address import Addresses
 from reconciler.scaler.figures import WorkerFigures
 from reconciler.scaler.ground import Ground
 from reconciler.scaler.pods import WorkerPod
+from reconciler.scaler.refusals import Refusals
 from reconciler.scaler.shared.act import Act
 from reconciler.scaler.shared.assigning import Assigning
 from reconciler.scaler.shared.controller import Frame, Shared
@@ -63,6 +64,7 @@ def build(context: Context, ground: Ground, figures: WorkerFigures, hurry: Calla
         Scaling(standing, act, keeping, report, ask),
         keeping,
         Mending(standing, act, marks, ground.stores, report, pool),
+        Refusals(context.client, context.clock, settings.namespace),
         ask,
     )
     frame = Frame(pool, Addresses.of(settings), settings.refresh_interval, settings.start_timeout)

@@ -30,6 +30,11 @@ def starting(seconds: float = 10.0, **special: Any) -> PoolPod:
     return pod(state=State.STARTING, lasting=seconds, good=False, **special)
 
 
+def missing(seconds: float, **special: Any) -> PoolPod:
+    """A pod that was asked for so long ago and is not there."""
+    return pod(state=State.MISSING, lasting=seconds, good=False, **special)
+
+
 def unknown(running: int = 0, **special: Any) -> PoolPod:
     """A pod whose status cannot be read; `running` is the last that was known."""
     return pod(running, state=State.UNKNOWN, good=False, **special)

@@ -6,13 +6,13 @@ import pytest
 
 from ebbtide import vocabulary
 from reconciler.scaler.pods import WorkerClaim, WorkerPod, WorkerSet
-from reconciler.scaler.shared.conditions import OVERDUE, Around, Reason, conditions
+from reconciler.scaler.shared.conditions import Around, Reason, conditions
 from reconciler.scaler.shared.describe import describe, doing
-from reconciler.scaler.shared.facts import Pool, PoolPod, State
+from reconciler.scaler.shared.facts import OVERDUE, Pool, PoolPod, State
 from reconciler.scaler.shared.repair import HANGING_AFTER, Patience, Replacement, Seen, Why, orphans, replacements
 from reconciler.scaler.shared.shrink import shrink
 from reconciler.scaler.shared.writers import FIRST_PAUSE, LONGEST_PAUSE, REMEMBERED, Writers
-from tests.reconciler.scaler.shared.builders import DEFAULTS, LONG, idle, pod, pool, starting, unknown
+from tests.reconciler.scaler.shared.builders import DEFAULTS, LONG, idle, missing, pod, pool, starting, unknown
 
 CASES: dict[str, tuple[Pool, Around, set[Reason]]] = {
     "all is well": (pool(3, idle()), Around(), set()),
@@ -29,11 +29,11 @@ CASES: dict[str, tuple[Pool, Around, set[Reason]]] = {
         {Reason.ZONAL_VOLUME_BLOCKED},
     ),
     "WS-65 a pod that is not made": (
-        pool(3, pod(state=State.MISSING, lasting=OVERDUE, good=False)),
+        pool(3, missing(OVERDUE)),
         Around(),
         {Reason.QUOTA_EXCEEDED},
     ),
-    "a pod that is only late": (pool(20, pod(state=State.MISSING, lasting=OVERDUE - 1, good=False)), Around(), set()),
+    "a pod that is only late": (pool(20, missing(OVERDUE - 1)), Around(), set()),
     "WS-64 a tail that never ran": (pool(idle(), starting(LONG)), Around(), {Reason.TAIL_STUCK}),
     "a tail that has only begun": (pool(idle(), starting(10)), Around(), set()),
     "a tail that is needed": (pool(20, starting(LONG)), Around(), set()),
@@ -51,6 +51,12 @@ def test_the_conditions_that_hold(state: Pool, around: Around, reasons: set[Reas
     found = conditions(state, shrink(state, DEFAULTS), DEFAULTS, around)
     assert {condition.reason for condition in found} == reasons
     assert all(condition.note for condition in found)
+
+
+def test_ws_65_why_a_pod_is_not_made_is_told_in_the_words_of_the_server() -> None:
+    state = replace(pool(3, missing(OVERDUE), missing(OVERDUE)), refused="pods is forbidden: exceeded quota: few")
+    [found] = conditions(state, shrink(state, DEFAULTS), DEFAULTS, Around())
+    assert found.note == "pods 1, 2 cannot be created: pods is forbidden: exceeded quota: few"
 
 
 def test_a_stuck_tail_that_will_go_by_itself_is_no_condition() -> None:

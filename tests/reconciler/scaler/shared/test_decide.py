@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.scaler.shared.decide import Given, Lack, allot, desired, size
-from reconciler.scaler.shared.facts import Pool, PoolPod, Rules, State
-from tests.reconciler.scaler.shared.builders import DEFAULTS, GB, LONG, MB, pod, pool, starting, unknown
+from reconciler.scaler.shared.facts import OVERDUE, Pool, PoolPod, Rules, State
+from tests.reconciler.scaler.shared.builders import DEFAULTS, GB, LONG, MB, missing, pod, pool, starting, unknown
 
 HARD = replace(DEFAULTS, hard_cap=True)
 
@@ -122,6 +122,36 @@ CHOICES = {
         pool(24, waiting=1, paused=True),
         replace(DEFAULTS, most=1),
         [Lack.REFUSE],
+    ),
+    "WS-65 nobody waits for pods that are refused": (
+        pool(missing(OVERDUE), waiting=1, refused="quota"),
+        DEFAULTS,
+        [Lack.REFUSE],
+    ),
+    "WS-65 one is waited for that is missing for no known reason": (
+        pool(missing(OVERDUE), waiting=1),
+        DEFAULTS,
+        [Lack.WAIT],
+    ),
+    "WS-65 one that is only late is waited for": (
+        pool(missing(OVERDUE), missing(OVERDUE - 1), waiting=1, refused="quota"),
+        DEFAULTS,
+        [Lack.WAIT],
+    ),
+    "WS-65 one that starts is waited for": (
+        pool(missing(OVERDUE), starting(), waiting=1, refused="quota"),
+        DEFAULTS,
+        [Lack.WAIT],
+    ),
+    "WS-65 a slot of those that are there is waited for": (
+        pool(24, missing(OVERDUE), waiting=1, refused="quota"),
+        DEFAULTS,
+        [Lack.WAIT],
+    ),
+    "WS-65 at the maximum tasks go beyond the cap rather than wait for what is refused": (
+        pool(24, missing(OVERDUE), waiting=1, refused="quota"),
+        replace(DEFAULTS, most=2),
+        [Given(0, beyond=True)],
     ),
     "WS-69 paused while a pod starts": (pool(24, starting(), waiting=1, paused=True), DEFAULTS, [Lack.WAIT]),
 }

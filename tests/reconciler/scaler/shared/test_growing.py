@@ -9,6 +9,7 @@ from ebbtide.sim import objects
 from ebbtide.sim.faults import Answer, When
 from ebbtide.sim.kinds import NODES, STATEFUL_SETS
 from reconciler.scaler.pool import Unavailable
+from tests.reconciler.scaler.refused import QUOTA, block, tell, unblock
 from tests.reconciler.scaler.shared.basin import NAMESPACE, POOL, TEMPLATE, Basin, in_basin, pod_of, settings
 
 
@@ -137,6 +138,41 @@ async def test_ws_65_pods_that_quota_refuses_keep_nobody_waiting(basin: Basin) -
     pods = await basin.begin(*range(48))
     assert Counter(pods) == {f"{POOL}-{n}": 16 for n in (0, 1, 5)}
     await basin.until(lambda: "QuotaExceeded" in process.conditions())
+
+
+@in_basin()
+async def test_ws_65_who_waits_for_a_pool_that_a_quota_keeps_empty_is_told_so_early(basin: Basin) -> None:
+    process = basin.start()
+    await basin.until(lambda: not process.pool.discovered)
+    block(basin.cluster, f"{POOL}-0")
+    waiting = asyncio.create_task(basin.place(1))
+    await basin.until(lambda: basin.replicas == 1)
+    tell(basin.cluster, POOL, QUOTA)
+    with pytest.raises(Unavailable) as refused:
+        await waiting
+    assert (refused.value.code, refused.value.retry_after) == ("QuotaExceeded", 10)
+    assert str(refused.value) == f"no pod is left, and none can be made: {QUOTA}"
+    assert 30 <= basin.time <= 60
+    [condition] = process.pool.describe()["conditions"]
+    assert condition == {"reason": "QuotaExceeded", "note": f"pod 0 cannot be created: {QUOTA}"}
+    unblock(basin.cluster, f"{POOL}-0")
+    assert pod_of(await asyncio.wait_for(basin.insist(1), 60)) == f"{POOL}-0"
+    await basin.until(lambda: not process.conditions())
+
+
+@in_basin()
+async def test_ws_65_a_refusal_of_an_hour_ago_says_nothing_of_a_pod_that_is_missing_now(basin: Basin) -> None:
+    basin.start()
+    await basin.begin(1)
+    await asyncio.sleep(1000)
+    tell(basin.cluster, POOL, QUOTA, ago=900)
+    basin.finish(1)
+    basin.squat(f"{POOL}-0")
+    await asyncio.sleep(1)
+    waiting = asyncio.create_task(basin.place(2))
+    await asyncio.sleep(200)
+    assert not waiting.done()
+    waiting.cancel()
 
 
 @in_basin()
