@@ -137,6 +137,10 @@ class TaskDesk:
             found.setdefault(flight.arrival.task, _waiting(flight))
         return found.values()
 
+    def clusters(self) -> Iterable[int]:
+        """Those of tasks that are being placed."""
+        return {flight.arrival.cluster for flight in self._flights.values()}
+
     @property
     def running(self) -> bool:
         """Whether tasks are placed here now."""
@@ -192,8 +196,9 @@ class TaskDesk:
 
     def _demand_room(self, arrival: Arrival, target: Target) -> None:
         """For a new task: those that have a place are as many as there are places, and only ask for the way."""
-        if len(self._flights) >= self._most_at_once:
-            reason = f"{self._most_at_once} tasks are being placed"
+        crowded = f"{self._most_at_once} tasks are being placed" if len(self._flights) >= self._most_at_once else ""
+        reason = crowded or self._discovery.refusal(arrival.cluster)
+        if reason:
             self._report.failed(arrival, target, Result.UNAVAILABLE, reason)
             raise too_many(reason)
 

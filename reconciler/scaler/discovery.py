@@ -50,6 +50,10 @@ class Discovery:
             self._all_read = True
         return self._unread(cluster) if cluster and cluster not in self._clusters_read else ""
 
+    def refusal(self, cluster: int) -> str:
+        """Why no new task of that cluster is taken, in words; "" when it is."""
+        return self._clusters.refusal(cluster)
+
     def _unread(self, cluster: int) -> str:
         self._hear_of(cluster)
         missing = self._local.unread(frozenset((cluster,)))

@@ -44,6 +44,7 @@ def build(context: Context) -> Scaler:
     placements = Placements(own, pool, local)
     discovery = Discovery(ground.stores, ground.clusters, rounds, placements.all, local)
     desk = TaskDesk(Rules.of(settings), placements, discovery, PlacementReport(registry))
+    ground.clusters.add_source(desk.clusters)
     TaskFigures(registry, lambda: desk.everything() if desk.running else None)
     figures.of_pool(vocabulary.POOL_SHARED, lambda: pool.worker_states() if desk.running else ())
     budget = Budget(context.client, settings.namespace, dry_run=context.dry_run)

@@ -5,7 +5,7 @@ and no StatefulSet (whose every write passes admission) is written for a task. I
 
     0, 1, …    per ordinal one line of JSON for each task that was sent there and is not known to have ended
     closing    ordinals from this one on are about to be removed
-    clusters   every cluster that tasks came from: workers list tasks only of a cluster that is named
+    clusters   every cluster that tasks came from lately: workers list tasks only of a cluster that is named
     holder     the last process that took the ledger over; writing it makes whatever its predecessor still has under
                way fail
 
@@ -33,8 +33,6 @@ log = structlog.stdlib.get_logger(__name__)
 
 # An object may have 1 MiB (ConfigMap validation, MaxSecretSize), and needs room for its metadata.
 LARGEST: Final = 900 << 10
-# Clusters beyond this many would be made up by a client; each costs every worker a question per round.
-MOST_CLUSTERS: Final = 64
 _CLOSING: Final = "closing"
 _CLUSTERS: Final = "clusters"
 _HOLDER: Final = "holder"
@@ -135,23 +133,19 @@ class Ledger:
             return read(self._data)
 
     async def save(self, entries: Mapping[int, str], clusters: Iterable[int] = ()) -> None:
-        """Stores the lines of these ordinals, and that tasks come from these clusters.
+        """Stores the lines of these ordinals, and that tasks come from these clusters and no others.
 
         Raises LedgerFullError; KubeError, after which it is to be read anew.
         """
         async with self._one:
             changes = {str(ordinal): lines for ordinal, lines in entries.items()}
-            await self._write(_with(self._data, changes | {_CLUSTERS: self._heard_of(clusters)}))
+            await self._write(_with(self._data, changes | {_CLUSTERS: ",".join(map(str, sorted(clusters)))}))
 
     async def close(self, ordinal: int | None, entries: Mapping[int, str]) -> None:
         """Ordinals from this one on are about to be removed; None: none is. Stores lines, too. Raises as `save`."""
         async with self._one:
             changes = {str(ordinal): lines for ordinal, lines in entries.items()}
             await self._write(_with(self._data, changes | {_CLOSING: "" if ordinal is None else str(ordinal)}))
-
-    def _heard_of(self, clusters: Iterable[int]) -> str:
-        known = [*dict.fromkeys((*sorted(read(self._data).clusters), *clusters))]
-        return ",".join(map(str, sorted(known[-MOST_CLUSTERS:])))
 
     async def _read(self) -> None:
         try:

@@ -1,4 +1,9 @@
-"""The clusters that workers are asked for: a worker lists tasks of one cluster at a time, and only if it is named."""
+"""The clusters that workers are asked for: a worker lists tasks of one cluster at a time, and only if it is named.
+
+A cluster that is not asked for is unknown, and unknown is not empty: every cluster with a task is asked for in every
+round, and so their number is bounded where tasks are taken. There a cluster that has tasks comes before one that has
+none, and one that has lost its last task makes room.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -11,6 +16,9 @@ from reconciler.scaler.stores import Stores
 # Clusters that requests have named but no task is known of. More at once are a client that makes up numbers; each
 # costs every worker a question per round.
 MOST_HEARD_OF: Final = 8
+# Clusters with tasks. There is one, as a rule; each costs every worker a question per round, one after the other within
+# one deadline.
+MOST: Final = 64
 _LATELY: Final = 1.0
 
 
@@ -24,10 +32,12 @@ class Clusters:
         self._heard: dict[int, None] = {}
         self._lately: frozenset[int] = frozenset()
         self._lately_at = float("-inf")
+        self._with_tasks: frozenset[int] = frozenset()
 
     def begin(self) -> None:
         """A new term."""
         self._heard.clear()
+        self._with_tasks = frozenset()
         self.look_anew()
 
     def add_source(self, source: Callable[[], Iterable[int]]) -> None:
@@ -45,6 +55,17 @@ class Clusters:
             while len(self._heard) > MOST_HEARD_OF:
                 del self._heard[next(iter(self._heard))]
         return news
+
+    def refusal(self, cluster: int) -> str:
+        """Why no first task of that cluster can be taken, in words; "" for one that can, which counts from now on."""
+        if self._fixed or cluster in self._with_tasks:
+            return ""
+        # Whoever is in there has got there by way of this, so that it is never larger than it may be.
+        self._with_tasks = self._tasked()
+        if cluster not in self._with_tasks and len(self._with_tasks) >= MOST:
+            return f"tasks of {MOST} clusters are known, and workers are asked for no more of them: set cluster-id"
+        self._with_tasks |= {cluster}
+        return ""
 
     def of(self, pod: WorkerPod) -> frozenset[int]:
         """What to ask that pod for; nothing when no cluster is known yet."""
@@ -69,4 +90,7 @@ class Clusters:
         """Every cluster that a task is known of, or that a request has named lately."""
         if self._fixed:
             return frozenset((self._fixed,))
-        return frozenset(self._heard).union(*(source() for source in self._sources))
+        return self._tasked().union(self._heard)
+
+    def _tasked(self) -> frozenset[int]:
+        return frozenset().union(*(source() for source in self._sources))

@@ -16,6 +16,7 @@ from reconciler.scaler.local.controller import Local
 from reconciler.scaler.placement import Rules
 from reconciler.scaler.pool import MOST_AT_ONCE, Arrival, Phase, Place, Refused, Target, Unavailable
 from reconciler.scaler.report import PlacementReport, TaskFigures
+from reconciler.scaler.status.clusters import MOST as MOST_CLUSTERS
 from reconciler.scaler.task import TaskId
 from tests.reconciler.scaler.elsewhere import Elsewhere
 from tests.reconciler.scaler.room import Room, in_room, task
@@ -49,6 +50,11 @@ class Office:
 
     async def init(self, of: TaskId, size: int = SMALL, cluster: int = 7) -> Place:
         return await self.desk.place(Arrival(of, cluster, size))
+
+    async def insist(self, of: TaskId, cluster: int) -> Place:
+        """A client that comes again while workers have not been asked for its cluster."""
+        await self.room.until(lambda: not self.desk.unknown(cluster))
+        return await self.init(of, cluster=cluster)
 
     async def inits(self, tasks: Iterable[TaskId], size: int = SMALL) -> list[Place | BaseException]:
         """All at once."""
@@ -397,6 +403,21 @@ async def test_a_cluster_that_was_never_heard_of(office: Office) -> None:
         assert office.desk.unknown(7)
         assert await office.room.until(lambda: not office.desk.unknown(7)) <= 1.0
         assert office.desk.find(task(1), 7) is not None
+
+
+@in_office(cluster_id=0, spawn_running_tasks=100)
+async def test_tasks_of_ever_new_clusters_are_not_taken(office: Office) -> None:
+    """Each costs every worker a question: who makes up clusters has to wait, and nobody else."""
+    office.room.local(0)
+    async with office.open():
+        for cluster in range(7, 7 + MOST_CLUSTERS):
+            await office.insist(task(cluster), cluster)
+        with pytest.raises(Unavailable, match="tasks of 64 clusters are known") as refused:
+            await office.insist(task(99), 99)
+        assert (refused.value.code, refused.value.retry_after) == ("TooMany", 10)
+        assert office.count(Target.LOCAL, "unavailable") == 1
+        assert (await office.init(task(100), cluster=9)).ready
+        assert (await office.init(task(8), cluster=8)).ready
 
 
 @in_office()

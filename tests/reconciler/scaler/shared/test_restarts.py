@@ -8,6 +8,7 @@ from ebbtide.sim.faults import Delay, Drop, When
 from ebbtide.sim.kinds import CONFIG_MAPS, NODES, PODS, STATEFUL_SETS
 from ebbtide.sim.time import SimulatedClock
 from reconciler.scaler.pool import Arrival, Unavailable
+from reconciler.scaler.shared.standing import CLUSTERS_KEPT
 from tests.reconciler.scaler.shared.basin import CLUSTER, MB, POOL, Basin, in_basin, pod_of, settings, task
 from tests.simulation.wiretap import Hook
 
@@ -283,6 +284,19 @@ async def test_the_clusters_of_tasks_outlive_the_process(basin: Basin) -> None:
     await basin.until(lambda: not process.pool.discovered)
     assert process.pool.clusters == {CLUSTER}
     assert process.facts().pods[0].ended == 1
+
+
+@in_basin(cluster_id=0)
+async def test_a_cluster_without_tasks_is_asked_for_a_while_longer_and_then_forgotten(basin: Basin) -> None:
+    """Whoever was sent to the pool may begin late; in the end others have its room."""
+    process = basin.start()
+    await basin.begin(1)
+    await basin.until(lambda: basin.loads() == [1])
+    basin.finish(1)
+    await asyncio.sleep(CLUSTERS_KEPT - 60)
+    assert process.pool.clusters == {CLUSTER}
+    await asyncio.sleep(120)
+    assert process.pool.clusters == set()
 
 
 @in_basin()
