@@ -19,6 +19,7 @@ from bench import (
     status_round,
     taint_zone,
     webhook,
+    webhook_large,
     worker_start,
 )
 
@@ -42,7 +43,8 @@ def main(argv: list[str]) -> int:
     pool_placement.main([])
     agent.main([])
     sqs.main([])
-    return webhook.main(kopf + go)
+    webhook.main(kopf + go)
+    return webhook_large.main([])
 
 
 if __name__ == "__main__":

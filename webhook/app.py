@@ -41,6 +41,7 @@ _REFUSALS: Final = {
 _LOST: Final = {
     Lost.TOO_LARGE: Failure.TOO_LARGE,
     Lost.TOO_SLOW: Failure.TOO_SLOW,
+    Lost.NO_ROOM: Failure.BUSY,
     Lost.BROKEN_OFF: Failure.BROKEN_OFF,
 }
 

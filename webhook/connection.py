@@ -7,6 +7,8 @@ servers of frameworks spend most of their time on. The syntax is llhttp's affair
     coming     → its head is complete         → taken, or refused
     taken      → its body is complete         → answered: quiet again, or ended
     refused    → what still comes of it is thrown away, so that the answer is not lost to a reset → ended
+
+The body of one that is taken is not read on while there is no room for it, unless it is small or has come already.
 """
 
 import asyncio
@@ -21,14 +23,18 @@ from typing import Final, NamedTuple, Protocol, cast
 import structlog
 from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpRequestParser
 
+from webhook.budget import Budget, Claim
+
 log = structlog.stdlib.get_logger(__name__)
 
 JSON: Final = b"application/json"
 _TEXT: Final = b"text/plain; charset=utf-8"
-# From the first byte of a request to the last of its body, in seconds.
+# From the first byte of a request to the last of its body, in seconds; as long may it wait for room, too.
 REQUEST_WITHIN: Final = 10.0
 # How long what follows an answer to an unread body is still taken.
 _LINGERING: Final = 5.0
+# Bodies of up to so many bytes need no room to be found: most reviews have a tenth of it.
+_SMALL: Final = 64 * 1024
 # Bytes that bring nothing of a body (a head, the trailers of one in chunks); the API server's heads have 300.
 _LARGEST_HEAD: Final = 32 * 1024
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -74,6 +80,7 @@ class Lost(Enum):
 
     TOO_LARGE = auto()
     TOO_SLOW = auto()
+    NO_ROOM = auto()
     BROKEN_OFF = auto()
 
 
@@ -99,7 +106,10 @@ class Handler(Protocol):
 
 
 class Register(Protocol):
-    """Whoever wants to know which connections there are."""
+    """Whoever wants to know which connections there are. While it is `crowded` somebody waits for one to end."""
+
+    @property
+    def crowded(self) -> bool: ...
 
     def begun(self, connection: "Connection") -> None: ...
 
@@ -109,12 +119,17 @@ class Register(Protocol):
 class Connection(asyncio.Protocol):
     """A connection that is kept for `keep_alive` seconds without a request; `now` is the wall clock.
 
+    Room for large bodies is found in `budget`.
+
     What begins with `on_` is called by the parser.
     """
 
-    def __init__(self, handler: Handler, register: Register, keep_alive: float, now: Callable[[], float]) -> None:
+    def __init__(
+        self, handler: Handler, register: Register, budget: Budget, keep_alive: float, now: Callable[[], float]
+    ) -> None:
         self._handler = handler
         self._register = register
+        self._budget = budget
         self._keep_alive = keep_alive
         self._now = now
         self._loop = asyncio.get_running_loop()
@@ -123,6 +138,8 @@ class Connection(asyncio.Protocol):
         self._taken = False
         self._ended = False
         self._hurried = False
+        self._unread = False
+        self._claim: Claim | None = None
         self._chunks: list[bytes] = []
         self._size = 0
         self._barren = 0
@@ -131,7 +148,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by descent
-        self._due = self._loop.time() + self._keep_alive
+        self._within = self._keep_alive
+        self._due = self._loop.time() + self._within
         self._timer = self._loop.call_at(self._due, self._look)
         self._register.begun(self)
 
@@ -144,10 +162,12 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Who does not read answers is not asked for more requests."""
+        self._unread = True
         self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        self._transport.resume_reading()
+        self._unread = False
+        self._read_on()
 
     def data_received(self, data: bytes) -> None:
         if self._parser is None:
@@ -165,6 +185,11 @@ class Connection(asyncio.Protocol):
         """Closes it, unless a request is under way: that one is answered first."""
         if self._head is None:
             self._transport.close()
+
+    @property
+    def idle_since(self) -> float | None:
+        """By the loop's time, since when it is without a request that is taken; None while it has one."""
+        return None if self._taken else self._due - self._within
 
     def abort(self) -> None:
         self._transport.abort()
@@ -214,8 +239,10 @@ class Connection(asyncio.Protocol):
             body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
             self._taken, self._chunks = False, []
             reply = self._handler.answer(head, body)
-            self._ended = reply.last or not self._parser.should_keep_alive()
+            self._ended = reply.last or self._register.crowded or not self._parser.should_keep_alive()
             self._write(reply, head)
+            if self._claim is not None:
+                self._give_back(self._claim)
         if self._ended:
             self._transport.close()
         else:
@@ -228,7 +255,7 @@ class Connection(asyncio.Protocol):
         self._due = self._loop.time() + self._keep_alive
         if self._hurried:
             self._hurried = False
-            self._wait_until(self._due)
+            self._wait(self._keep_alive)
 
     def _half_received(self, barren: int) -> None:
         """A request is coming in, with bytes that brought nothing of its body."""
@@ -237,17 +264,48 @@ class Connection(asyncio.Protocol):
             self._malformed(None)
         elif not self._hurried and not self._ended:
             self._hurried = True
-            self._wait_until(self._loop.time() + REQUEST_WITHIN)
+            self._wait(REQUEST_WITHIN)
+        if self._taken and self._claim is None:
+            self._find_room()
 
-    def _wait_until(self, due: float) -> None:
-        self._due = due
+    def _find_room(self) -> None:
+        """For the whole of a body that is large, or turns out to be."""
+        length = None if self._head is None else self._head.length
+        if (self._size if length is None else length) <= _SMALL:
+            return
+        self._claim = self._budget.claim(self._handler.largest if length is None else length, self._granted)
+        if self._claim is None:
+            self._end(self._lose(Lost.NO_ROOM))
+        elif not self._claim.held:
+            self._transport.pause_reading()
+
+    def _granted(self) -> None:
+        """The wait was not its fault: it has all of its time from now on."""
+        self._wait(REQUEST_WITHIN)
+        self._read_on()
+
+    def _give_back(self, claim: Claim) -> None:
+        self._claim = None
+        self._budget.release(claim)
+        if not claim.held:
+            self._read_on()
+
+    def _read_on(self) -> None:
+        if not self._unread and (self._claim is None or self._claim.held):
+            self._transport.resume_reading()
+
+    def _wait(self, within: float) -> None:
+        self._within = within
+        self._due = self._loop.time() + within
         self._timer.cancel()
-        self._timer = self._loop.call_at(due, self._look)
+        self._timer = self._loop.call_at(self._due, self._look)
 
     def _look(self) -> None:
         """Something may have taken too long; what was due may have come, and something else is due later."""
         if self._loop.time() < self._due:
             self._timer = self._loop.call_at(self._due, self._look)
+        elif self._claim is not None and not self._claim.held:
+            self._end(self._lose(Lost.NO_ROOM))
         else:
             if self._head is not None and not self._ended:
                 log.debug("slow request ended")
@@ -268,13 +326,15 @@ class Connection(asyncio.Protocol):
 
     def _lose(self, lost: Lost) -> Reply:
         self._taken, self._chunks = False, []
+        if self._claim is not None:
+            self._give_back(self._claim)
         return self._handler.abandon(lost)
 
     def _end(self, reply: Reply) -> None:
         """Answers before all has been read: it cannot be told where the next request would begin."""
         self._ended = True
         self._write(reply, self._head)
-        self._wait_until(self._loop.time() + _LINGERING)
+        self._wait(_LINGERING)
 
     def _write(self, reply: Reply, head: Head | None) -> None:
         fields = reply.fields + b"Connection: close\r\n" if self._ended else reply.fields

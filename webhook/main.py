@@ -60,9 +60,6 @@ log = structlog.stdlib.get_logger(__name__)
 
 # A refusal after the start may be a rotation of credentials or an upgrade of roles under way.
 _REFUSALS_MAY_LAST: Final = 60.0
-# Connections without a request that are kept beside `max-in-flight` others: each API server keeps 25 for each of three
-# registrations at most (client-go, `idleConnsPerHost`), so three of them find all of theirs again.
-_IDLE: Final = 256
 # After the drain only connections that were idle all the time are left: how long one more request on them is answered.
 _LAST_CALLS: Final = 1.5
 _LAST_ANSWERS: Final = 2.0
@@ -260,7 +257,7 @@ class Webhook:
 
     async def _admit(self) -> None:
         rules, admission = self._settings.webhook, self._admission()
-        connections = Connections(admission, rules.max_in_flight + _IDLE, rules.keep_alive, self._clock.now)
+        connections = Connections(admission, rules.max_in_flight, rules.keep_alive, self._clock.now)
         server = Serving(connections, self._ports.admission)
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(server.accept()), group.create_task(self._present(server))]

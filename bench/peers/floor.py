@@ -6,6 +6,7 @@ the loop and the TLS settings of the product.
 
 import asyncio
 import sys
+from functools import partial
 from pathlib import Path
 
 import uvloop
@@ -14,6 +15,7 @@ from aiohttp import web
 from webhook.tls import server_context
 
 ANSWER = b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"","allowed":true}}'
+_LARGEST = 7 << 20
 _HEADERS = {"Content-Type": "application/json"}
 
 
@@ -25,7 +27,9 @@ async def answer(request: web.BaseRequest) -> web.Response:
 async def serve(port: int, folder: Path) -> None:
     context = server_context((folder / "tls.crt").read_bytes(), (folder / "tls.key").read_bytes())
     loop = asyncio.get_running_loop()
-    server = web.Server(answer, access_log=None)
+    server = web.Server(
+        answer, request_factory=partial(web.BaseRequest, loop=loop, client_max_size=_LARGEST), access_log=None
+    )
     async with await loop.create_server(server, "127.0.0.1", port, ssl=context) as listening:
         await listening.serve_forever()
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ebbtide.sim.time import simulate
+from webhook.budget import Budget
 from webhook.connection import JSON, REQUEST_WITHIN, Connection, Head, Lost, Reply
 
 KEEP_ALIVE = 180.0
@@ -114,6 +115,7 @@ class Register:
     """Knows the connections that there are."""
 
     def __init__(self) -> None:
+        self.crowded = False
         self.known = set[Connection]()
 
     def begun(self, connection: Connection) -> None:
@@ -128,7 +130,7 @@ def play(story: Callable[[Scene], Coroutine[Any, Any, None]]) -> None:
 
     async def scene() -> None:
         echo, wire, register = Echo(), Wire(), Register()
-        connection = Connection(echo, register, KEEP_ALIVE, lambda: 0.0)
+        connection = Connection(echo, register, Budget(LARGEST, 1), KEEP_ALIVE, lambda: 0.0)
         connection.connection_made(wire)
         assert register.known == {connection}
         await story(Scene(echo, wire, register.known, connection))
@@ -428,5 +430,191 @@ def test_at_the_end_only_quiet_connections_are_closed(sent: bytes, closed: bool)
         scene.receive(*filter(None, [sent]))
         scene.connection.close_if_quiet()
         assert scene.wire.open != closed
+
+    play(story)
+
+
+# --- large bodies -------------------------------------------------------------------------------------------------
+
+LARGE = 200_000
+LARGE_HEAD = HEAD + b"Content-Length: 200000\r\n\r\n"
+
+
+class Crowd:
+    """Connections that share room for one large body, for which `most_waiting` may wait."""
+
+    def __init__(self, most_waiting: int = 9) -> None:
+        self.register = Register()
+        self._budget = Budget(LARGE, most_waiting)
+
+    def scene(self) -> Scene:
+        echo, wire = Echo(LARGE), Wire()
+        connection = Connection(echo, self.register, self._budget, KEEP_ALIVE, lambda: 0.0)
+        connection.connection_made(wire)
+        return Scene(echo, wire, self.register.known, connection)
+
+
+def crowd(story: Callable[[Crowd], Coroutine[Any, Any, None]], **rules: int) -> None:
+    async def scene() -> None:
+        await story(Crowd(**rules))
+
+    simulate(scene())
+
+
+def test_a_large_body_is_not_read_on_until_there_is_room() -> None:
+    """In the order in which they came; then it is answered like any other, and the connection goes on."""
+
+    async def story(crowd: Crowd) -> None:
+        scenes = [crowd.scene() for _ in range(3)]
+        for each in scenes:
+            each.receive(LARGE_HEAD + b"x" * 1000)
+        for number, each in enumerate(scenes):
+            assert [one.wire.reading for one in scenes] == [one <= number for one in range(3)]
+            each.receive(b"x" * (LARGE - 1000))
+            assert len(each.wire.answers[0][2]) == LARGE
+            each.receive(WHOLE)
+            assert each.wire.statuses == [200, 200]
+        assert all(each.echo.under_way == 0 for each in scenes)
+
+    crowd(story)
+
+
+def test_small_bodies_and_those_that_have_come_already_wait_for_nobody() -> None:
+    async def story(crowd: Crowd) -> None:
+        first, small, whole = crowd.scene(), crowd.scene(), crowd.scene()
+        first.receive(LARGE_HEAD)
+        small.receive(HEAD + b"Content-Length: 65536\r\n\r\n", b"x" * 65535)
+        assert small.wire.reading
+        assert said(small, b"x") == [200]
+        assert said(whole, LARGE_HEAD + b"x" * LARGE) == [200]
+
+    crowd(story)
+
+
+def test_a_body_in_chunks_finds_room_for_the_largest_when_it_is_no_small_one() -> None:
+    async def story(crowd: Crowd) -> None:
+        first, second = crowd.scene(), crowd.scene()
+        for each in (first, second):
+            each.receive(CHUNKED + b"10000\r\n" + b"x" * 65536 + b"\r\n")
+            assert each.wire.reading
+            each.receive(b"1\r\nx\r\n1\r\n")
+        assert (first.wire.reading, second.wire.reading) == (True, False)
+        assert said(first, b"x\r\n0\r\n\r\n") == [200]
+        assert said(second, b"x\r\n0\r\n\r\n") == [200]
+
+    crowd(story)
+
+
+def test_who_has_waited_has_all_of_its_time_once_there_is_room() -> None:
+    """And when it has used it up in vain it is the turn of the next."""
+
+    async def story(crowd: Crowd) -> None:
+        first, second, third = (crowd.scene() for _ in range(3))
+        for each in (first, second):
+            each.receive(LARGE_HEAD)
+        await asyncio.sleep(5)
+        first.connection.connection_lost(None)
+        await asyncio.sleep(REQUEST_WITHIN - 1)
+        assert second.wire.open
+        third.receive(LARGE_HEAD)
+        assert not third.wire.reading
+        await asyncio.sleep(2)
+        assert (second.echo.lost, second.wire.closed_at) == ([Lost.TOO_SLOW], 5 + REQUEST_WITHIN)
+        assert third.wire.reading
+
+    crowd(story)
+
+
+def test_who_has_waited_too_long_is_told_so() -> None:
+    """What still comes of it is thrown away, so that the answer is not lost to a reset; who has room keeps it."""
+
+    async def story(crowd: Crowd) -> None:
+        first, second = crowd.scene(), crowd.scene()
+        second.receive(LARGE_HEAD[:10])
+        await asyncio.sleep(5)
+        first.receive(LARGE_HEAD)
+        second.receive(LARGE_HEAD[10:] + b"x" * 1000)
+        await asyncio.sleep(REQUEST_WITHIN - 4)
+        assert (second.echo.lost, second.wire.statuses) == ([Lost.NO_ROOM], [400])
+        assert (second.wire.reading, second.wire.open) == (True, True)
+        second.receive(b"x" * (LARGE - 1000))
+        assert not second.wire.open
+        assert said(first, b"x" * LARGE) == [200]
+
+    crowd(story)
+
+
+def test_too_many_do_not_even_wait() -> None:
+    async def story(crowd: Crowd) -> None:
+        first, second, third = (crowd.scene() for _ in range(3))
+        for each in (first, second, third):
+            each.receive(LARGE_HEAD)
+        assert (third.echo.lost, third.wire.statuses, third.wire.reading) == ([Lost.NO_ROOM], [400], True)
+        assert said(first, b"x" * LARGE) == [200]
+        assert said(second, b"x" * LARGE) == [200]
+
+    crowd(story, most_waiting=1)
+
+
+def test_who_goes_while_it_waits_leaves_no_gap() -> None:
+    async def story(crowd: Crowd) -> None:
+        first, second, third = (crowd.scene() for _ in range(3))
+        for each in (first, second, third):
+            each.receive(LARGE_HEAD)
+        second.connection.connection_lost(None)
+        assert second.echo.lost == [Lost.BROKEN_OFF]
+        assert said(first, b"x" * LARGE) == [200]
+        assert said(third, b"x" * LARGE) == [200]
+
+    crowd(story)
+
+
+def test_who_reads_answers_again_is_not_read_from_before_there_is_room() -> None:
+    async def story(crowd: Crowd) -> None:
+        first, second = crowd.scene(), crowd.scene()
+        for each in (first, second):
+            each.receive(LARGE_HEAD)
+        second.connection.pause_writing()
+        second.connection.resume_writing()
+        assert not second.wire.reading
+        second.connection.pause_writing()
+        assert said(first, b"x" * LARGE) == [200]
+        assert not second.wire.reading
+        second.connection.resume_writing()
+        assert second.wire.reading
+
+    crowd(story)
+
+
+def test_while_somebody_waits_for_a_connection_an_answer_ends_one() -> None:
+    async def story(crowd: Crowd) -> None:
+        crowd.register.crowded = True
+        scene = crowd.scene()
+        assert said(scene, WHOLE) == [200]
+        assert scene.wire.answers[0][1]["Connection"] == "close"
+        assert not scene.wire.open
+
+    crowd(story)
+
+
+def test_a_connection_is_idle_unless_it_has_a_request_that_is_taken() -> None:
+    async def story(scene: Scene) -> None:
+        def idle_for() -> float | None:
+            since = scene.connection.idle_since
+            return None if since is None else asyncio.get_running_loop().time() - since
+
+        await asyncio.sleep(3)
+        assert idle_for() == 3
+        scene.receive(WHOLE[:10])
+        await asyncio.sleep(2)
+        assert idle_for() == 2
+        scene.receive(WHOLE[10:-1])
+        assert idle_for() is None
+        scene.receive(WHOLE[-1:])
+        await asyncio.sleep(1)
+        assert idle_for() == 1
+        scene.receive(WHOLE.replace(b"/x?y", b"/no")[:-6])
+        await asyncio.sleep(4)
+        assert idle_for() == 4
 
     play(story)
