@@ -20,7 +20,7 @@ async def crowded(folder: Path, *, tls: bool = True, sent: bytes = b"") -> Async
     """A webhook with as many connections as it keeps, by whom `sent` was sent; the oldest is the first."""
     async with webhook(folder, max_in_flight=1) as stage, AsyncExitStack() as stack:
         await stage.ready()
-        opened = []
+        opened: list[Streams] = []
         while len(opened) < MOST:
             reader, writer = await (stage.connect() if tls else asyncio.open_connection(LOOPBACK, stage.port))
             stack.callback(writer.transport.abort)
