@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     program = _program(sys.argv[0])
     try:
-        arguments = _parser(program, words).parse_args(words)
+        arguments = command_line(program, words).parse_args(words)
         code: int = arguments.run(arguments)
         sys.stdout.flush()
     except EbbtideError as error:
@@ -43,7 +43,7 @@ def _program(path: str) -> str:
     return "kubectl ebbtide" if Path(path).name == "kubectl-ebbtide" else "ebbtide"
 
 
-def _parser(program: str, words: Sequence[str]) -> Parser:
+def command_line(program: str, words: Sequence[str]) -> Parser:
     """Every command is listed; only the one that is named is imported and has its arguments added."""
     parser = Parser(
         prog=program,
