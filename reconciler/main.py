@@ -198,6 +198,7 @@ class Reconciler:
             workers=self._controllers.workers(),
             decisions=self._recorder.latest if works and self._recorder is not None else (),
             answering="" if self._dry_run else self._place.identity,
+            nodes_age=self._nodes.age(),
         )
 
     async def _follow_nodes(self) -> None:

@@ -30,7 +30,7 @@ class Known:
     """What the controllers of this process say of each cell, of workers and of tasks, and what they did lately.
 
     `decisions` are in the order of their time. `answering` is what this process is called in the election, "" for one
-    that does not stand.
+    that does not stand. `nodes_age` are the seconds since the API server was last heard of about the nodes.
     """
 
     cells: Mapping[Cell, CellStatus]
@@ -38,6 +38,7 @@ class Known:
     workers: WorkersNow = NO_WORKERS
     decisions: Sequence[Told] = ()
     answering: str = ""
+    nodes_age: float = 0.0
 
 
 NOTHING_KNOWN = Known({}, Source.NODES)
@@ -59,6 +60,7 @@ def document(
         "at": format_time(now),
         "source": str(known.source),
         "answeredBy": known.answering or None,
+        "nodesAgeSeconds": known.nodes_age,
         "rebalance": {"run": rules.run, "maxSignalSeconds": rules.max_rebalance_signal_time},
         "leader": leader_document(leader),
         "cells": [

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ebbtide.cli.asking import duration, plain
 from ebbtide.cli.workers import workers
+from ebbtide.kube.client import SILENT_AFTER
 from reconciler.sources import Answer
 from reconciler.state import Source
 
@@ -39,6 +40,9 @@ def picture(answer: Answer, width: int) -> RenderableType:
     cells = sorted(found["cells"], key=lambda cell: (not _is_news(cell), cell["group"], cell["zone"]))
     parts: list[RenderableType] = [_head(found)]
     parts += [Padding(plain(f"note: {note}", "yellow"), (0, 0, 0, 0)) for note in answer.notes]
+    if (age := found.get("nodesAgeSeconds", 0.0)) > SILENT_AFTER:
+        unheard = f"nothing was heard of the nodes for {duration(age)}: what is shown may be out of date"
+        parts.append(plain(unheard, "bold red"))
     if not found["rebalance"]["run"]:
         off = "zone rebalance is switched off (node-rebalance.run = false): nothing is done about what is shown here"
         parts.append(plain(off, "bold red"))

@@ -228,10 +228,11 @@ async def test_a_follower_reads_the_nodes_and_names_the_leader(cluster: Cluster)
 
 
 async def test_a_dry_run_says_that_it_is_one(cluster: Cluster) -> None:
-    """Its zone stays partial: nobody taints it."""
+    """Its zone stays partial: nobody taints it. How old that is nobody's lease tells, and so it does."""
     async with served(cluster, dry_run=True) as url:
         found = await until(url, source="dry-run")
         assert states(found)["g/a"] == "partial"
+        assert found["nodesAgeSeconds"] > 0.0
 
 
 async def test_before_the_nodes_are_known_it_says_why_there_is_nothing(cluster: Cluster) -> None:

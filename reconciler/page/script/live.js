@@ -7,6 +7,9 @@ const REST_FOR_WORK = 9;
 // So much later than expected an answer is missed.
 const GRACE_MS = 2 * EVERY_MS;
 
+// The API server says about once a minute that there is no news of the nodes: missing it twice is silence; seconds.
+const SILENT_AFTER = 150;
+
 const opened = new Set();
 let last = null; // the last state, when it came, and when the next one is expected, on this page's own clock
 let trouble = "";
@@ -80,8 +83,10 @@ function answering(state) {
 }
 
 function notes(state) {
+  const unheard = state.nodesAgeSeconds > SILENT_AFTER && `Nothing was heard of the nodes for ${duration(state.nodesAgeSeconds)}: what is shown may be out of date.`;
   const left = state.outside.slice(0, 20).join(", ") + (state.outside.length > 20 ? " …" : "");
   return [
+    unheard && h("p", { key: "unheard", class: "note bad" }, unheard),
     !state.rebalance.run && h("p", { key: "off", class: "note bad" }, "Zone rebalance is switched off: nothing is done about the zones."),
     left && h("p", { key: "outside", class: "note wait" }, "Signalled, but without the labels of a node group and a zone, and left alone: ", h("bdi", null, left)),
   ];

@@ -99,6 +99,18 @@ def test_a_switched_off_rebalance_is_said() -> None:
     assert "node-rebalance.run = false" in drawn(Answer(off))
 
 
+@pytest.mark.parametrize(("age", "told"), [(75.0, False), (151.0, True)])
+def test_a_silence_about_the_nodes_is_told_once_it_is_none_that_is_usual(age: float, told: bool) -> None:
+    shown = drawn(Answer(state(CORDONED, source="dry-run", nodesAgeSeconds=age)))
+    assert ("nothing was heard of the nodes for 3 min: what is shown may be out of date" in shown) == told
+
+
+def test_a_reconciler_that_does_not_say_how_old_it_is_is_believed() -> None:
+    """One of an earlier version."""
+    earlier = {key: value for key, value in state(CORDONED).items() if key != "nodesAgeSeconds"}
+    assert "out of date" not in drawn(Answer(earlier))
+
+
 def test_notes_are_shown() -> None:
     assert "note: the leader cannot be asked" in drawn(Answer(state([]), ("the leader cannot be asked",)))
 
