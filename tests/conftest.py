@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from tests.ceiling import Ceiling
 from tests.ceiling import add_option as pytest_addoption
 from tests.controlplane.build import binaries
+from tests.controlplane.processes import free_port
 from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.servers import ControlPlane
 from tests.controlplane.world import World, world
@@ -29,6 +30,12 @@ __all__ = ["pytest_addoption"]
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Ceiling(config), Ceiling.NAME)
+
+
+@pytest.fixture
+def unused_tcp_port() -> int:
+    """One on which nobody listens as long as the test lasts: the plugin's own may be somebody's a moment later."""
+    return free_port()
 
 
 @pytest.fixture(scope="session")
