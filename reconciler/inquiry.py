@@ -13,7 +13,8 @@ import orjson
 from ebbtide.config import Settings
 from ebbtide.errors import EbbtideError
 from ebbtide.kube import lease_record
-from ebbtide.kube.client import Client, Selection
+from ebbtide.kube.calls import Selection
+from ebbtide.kube.client import Client
 from ebbtide.kube.errors import Gone, NotFound
 from ebbtide.kube.lease_record import Record
 from ebbtide.kube.resources import LEASES, NODES, PODS, Resource

@@ -4,16 +4,16 @@ import copy
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, Final, NamedTuple, Self, TypedDict, Unpack
+from typing import Any, Final, Self, Unpack
 
 import orjson
 
-from ebbtide.kube import stream
+from ebbtide.kube import calls, stream
 from ebbtide.kube.access import Access
 from ebbtide.kube.answers import Answer
-from ebbtide.kube.backoff import jittered
+from ebbtide.kube.calls import Kind, Listing, Selection, Target
 from ebbtide.kube.errors import Gone, Unreachable
 from ebbtide.kube.limits import Lane, RateLimits
 from ebbtide.kube.resources import PODS, Resource
@@ -23,62 +23,10 @@ from ebbtide.kube.transport import Call, Transport
 Object = dict[str, Any]
 Objects = list[Object]
 
-JSON_PATCH: Final = "application/json-patch+json"
-MERGE_PATCH: Final = "application/merge-patch+json"
-APPLY_PATCH: Final = "application/apply-patch+yaml"
-
 # Bookmarks come about once a minute (apiserver/pkg/storage/cacher, bookmarkFrequency): two of them missing is silence.
 SILENT_AFTER: Final = 150.0
-# As client-go: watches end after 5 to 10 minutes, so that they spread anew over the servers, and not all together.
-_LONGEST_WATCH: Final = 600.0
 _LIST_ATTEMPTS: Final = 3
 _READING_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_COMPRESSED: Final = {"Accept-Encoding": "gzip"}
-# Compression holds events back until a block is full.
-_UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
-
-
-class _Kind(NamedTuple):
-    """A kind of write: as HTTP sends it, and what RBAC calls it."""
-
-    method: str
-    verb: str
-    content_type: str = "application/json"
-
-
-_CREATE: Final = _Kind("POST", "create")
-_UPDATE: Final = _Kind("PUT", "update")
-_DELETE: Final = _Kind("DELETE", "delete")
-_PATCH_JSON: Final = _Kind("PATCH", "patch", JSON_PATCH)
-_PATCH_MERGE: Final = _Kind("PATCH", "patch", MERGE_PATCH)
-_APPLY: Final = _Kind("PATCH", "patch", APPLY_PATCH)
-
-
-class _Target(NamedTuple):
-    """What a write is about; for one that creates, `name` is empty."""
-
-    resource: Resource
-    namespace: str
-    name: str = ""
-    subresource: str = ""
-
-
-class Selection(TypedDict, total=False):
-    """Which objects of a kind: of one namespace (all without), with matching labels and fields."""
-
-    namespace: str
-    label_selector: str
-    field_selector: str
-
-
-class Listing(Selection, total=False):
-    """How to list: `page_size` objects at a time (100); with `stale_ok` from the server's cache (`resourceVersion=0`).
-
-    The cache may be a little behind and is a hundred times faster for a quiet kind; it may ignore the page size.
-    """
-
-    stale_ok: bool
-    page_size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,30 +101,20 @@ class Client:
         lane: Lane = Lane.NORMAL,
     ) -> Object:
         """One object; with `stale_ok` from the server's cache, which may be a little behind."""
-        call = Call(
-            "GET",
-            resource.path(namespace, name, subresource),
-            params={"resourceVersion": "0"} if stale_ok else {},
-            headers=_COMPRESSED,
-            verb=Verb("get", resource.group, resource.plural, subresource),
-            lane=lane,
-        )
-        return await self._object(call)
+        target = Target(resource, namespace, name, subresource)
+        return await self._object(calls.get(target, lane, stale_ok=stale_ok))
 
     async def pages(self, resource: Resource, **how: Unpack[Listing]) -> AsyncGenerator[Page, None]:
         """A list in pages. Raises Gone when it is compacted away under way: begin again."""
-        verb = Verb("list", resource.group, resource.plural, "")
-        path = resource.path(how.get("namespace", ""))
-        selected = _selected(how) | {"limit": str(how.get("page_size", 100))}
-        params = selected | ({"resourceVersion": "0"} if how.get("stale_ok") else {})
+        following = ""
         while True:
-            call = Call("GET", path, params=params, headers=_COMPRESSED, verb=verb)
+            call = calls.page(resource, how, following)
             page = await self._object(call)
             metadata = page.get("metadata") or {}
             yield Page(page.pop("items", None) or [], _version(call, metadata))
-            if not metadata.get("continue"):
+            following = metadata.get("continue") or ""
+            if not following:
                 return
-            params = selected | {"continue": metadata["continue"]}
 
     async def list(self, resource: Resource, **how: Unpack[Listing]) -> AsyncGenerator[Object, None]:
         """The objects of a list one by one, each let go before the next; see `pages`."""
@@ -227,21 +165,8 @@ class Client:
         begun to answer, which in a quiet cluster is long before the first event. Of objects only what `shape` names is
         read (see `ebbtide.shapes`), without one all. Use it within `contextlib.aclosing`.
         """
-        params = _selected(which) | {
-            "watch": "true",
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(max(1, int(timeout or jittered(_LONGEST_WATCH)))),
-        }
-        if resource_version is not None:
-            params["resourceVersion"] = str(resource_version)
-        if initial_events:
-            params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-        call = Call(
-            "GET",
-            resource.path(which.get("namespace", "")),
-            params=params,
-            headers=_UNCOMPRESSED,
-            verb=Verb("watch", resource.group, resource.plural, ""),
+        call = calls.watch(
+            resource, which, resource_version=resource_version, initial_events=initial_events, timeout=timeout
         )
         return stream.events(call.what, self._transport.chunks(call, silent_after, opened), shape)
 
@@ -251,7 +176,7 @@ class Client:
         self, resource: Resource, body: Mapping[str, Any], *, namespace: str = "", lane: Lane = Lane.NORMAL
     ) -> Object:
         """Raises AlreadyExists."""
-        return await self._object(self._write(_CREATE, _Target(resource, namespace), body, lane))
+        return await self._write(calls.CREATE, Target(resource, namespace), body, lane)
 
     async def replace(
         self,
@@ -264,8 +189,8 @@ class Client:
         lane: Lane = Lane.NORMAL,
     ) -> Object:
         """Raises Conflict when `body` carries a resourceVersion that is no longer the live one."""
-        target = _Target(resource, namespace, name, subresource)
-        return await self._object(self._write(_UPDATE, target, body, lane))
+        target = Target(resource, namespace, name, subresource)
+        return await self._write(calls.UPDATE, target, body, lane)
 
     async def patch_json(
         self,
@@ -278,8 +203,8 @@ class Client:
         lane: Lane = Lane.NORMAL,
     ) -> Object:
         """JSON patch; see `ebbtide.kube.patch`. Raises Invalid when a `test` fails or a path is missing."""
-        target = _Target(resource, namespace, name, subresource)
-        return await self._object(self._write(_PATCH_JSON, target, operations, lane))
+        target = Target(resource, namespace, name, subresource)
+        return await self._write(calls.PATCH_JSON, target, operations, lane)
 
     async def patch_merge(
         self,
@@ -292,8 +217,8 @@ class Client:
         lane: Lane = Lane.NORMAL,
     ) -> Object:
         """JSON merge patch: null removes, lists are replaced as a whole."""
-        target = _Target(resource, namespace, name, subresource)
-        return await self._object(self._write(_PATCH_MERGE, target, body, lane))
+        target = Target(resource, namespace, name, subresource)
+        return await self._write(calls.PATCH_MERGE, target, body, lane)
 
     async def apply(
         self,
@@ -312,7 +237,7 @@ class Client:
         params = {"force": str(force).lower()}
         if field_manager:
             params["fieldManager"] = field_manager
-        return await self._object(self._write(_APPLY, _Target(resource, namespace, name), body, params=params))
+        return await self._write(calls.APPLY, Target(resource, namespace, name), body, params=params)
 
     async def delete(
         self,
@@ -325,14 +250,8 @@ class Client:
         propagation: str = "Background",
     ) -> None:
         """Raises PreconditionFailed when the live object has another UID or resourceVersion, NotFound without one."""
-        preconditions = {
-            **({"uid": uid} if uid else {}),
-            **({"resourceVersion": str(resource_version)} if resource_version else {}),
-        }
-        options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
-        if preconditions:
-            options["preconditions"] = preconditions
-        await self._object(self._write(_DELETE, _Target(resource, namespace, name), options))
+        options = calls.delete_options(uid, resource_version, propagation)
+        await self._write(calls.DELETE, Target(resource, namespace, name), options)
 
     async def evict(self, name: str, *, namespace: str, uid: str) -> None:
         """Asks for the eviction of exactly that pod, with the grace period that it says itself.
@@ -340,13 +259,8 @@ class Client:
         Raises BudgetRefused, Misconfigured (more than one budget), PreconditionFailed (another pod of that name),
         NotFound, NamespaceTerminating. The server takes 100 ms at least, and seconds for pods under one budget.
         """
-        body = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": name, "namespace": namespace},
-            "deleteOptions": {"preconditions": {"uid": uid}},
-        }
-        await self._object(self._write(_CREATE, _Target(PODS, namespace, name, "eviction"), body))
+        target = Target(PODS, namespace, name, "eviction")
+        await self._write(calls.CREATE, target, calls.eviction(name, namespace, uid))
 
     # --- below the verbs -----------------------------------------------------------------------------------------
 
@@ -371,25 +285,16 @@ class Client:
         answer, _ = await self._transport.exchange(call)
         return answer
 
-    def _write(
+    async def _write(
         self,
-        kind: _Kind,
-        target: _Target,
+        kind: Kind,
+        target: Target,
         body: Any,
         lane: Lane = Lane.NORMAL,
         params: Mapping[str, str] | None = None,
-    ) -> Call:
-        resource = target.resource
-        return Call(
-            kind.method,
-            resource.path(target.namespace, target.name, target.subresource),
-            params={"fieldManager": self._field_manager, **(params or {})},
-            body=orjson.dumps(body),
-            content_type=kind.content_type,
-            verb=Verb(kind.verb, resource.group, resource.plural, target.subresource),
-            lane=lane,
-            permit=self._permit,
-        )
+    ) -> Object:
+        call = calls.write(kind, target, body, {"fieldManager": self._field_manager, **(params or {})})
+        return await self._object(replace(call, lane=lane, permit=self._permit))
 
     async def _object(self, call: Call) -> Object:
         answer = await self._transport.ask(call)
@@ -400,11 +305,6 @@ class Client:
         if not isinstance(parsed, dict):
             raise Unreachable(call.what, f"no object: {answer.body[:100]!r}")
         return parsed
-
-
-def _selected(which: Selection) -> dict[str, str]:
-    selectors = {"labelSelector": which.get("label_selector"), "fieldSelector": which.get("field_selector")}
-    return {name: value for name, value in selectors.items() if value}
 
 
 def _version(call: Call, metadata: Mapping[str, Any]) -> int:

@@ -15,7 +15,8 @@ from typing import Final, Generic, Never, TypeVar, Unpack
 import structlog
 
 from ebbtide.kube.backoff import Backoff, jittered
-from ebbtide.kube.client import SILENT_AFTER, Client, Selection
+from ebbtide.kube.calls import Selection
+from ebbtide.kube.client import SILENT_AFTER, Client
 from ebbtide.kube.errors import (
     ApiError,
     Forbidden,

@@ -8,7 +8,8 @@ import pytest
 
 from ebbtide.kube import errors, patch
 from ebbtide.kube.access import Access, from_url
-from ebbtide.kube.client import Client, Listing
+from ebbtide.kube.calls import Listing
+from ebbtide.kube.client import Client
 from ebbtide.kube.limits import Lane, RateLimits
 from ebbtide.kube.resources import EVENTS, LEASES, NODES, PDBS, PODS
 from ebbtide.kube.traffic import Verb

@@ -11,7 +11,8 @@ import pytest
 
 from ebbtide.kube import errors
 from ebbtide.kube.access import from_url
-from ebbtide.kube.client import Client, Selection
+from ebbtide.kube.calls import Selection
+from ebbtide.kube.client import Client
 from ebbtide.kube.reflector import Reflector
 from ebbtide.kube.resources import NODES, PODS
 from ebbtide.kube.store import Store
