@@ -11,6 +11,7 @@ import pytest
 from ebbtide.sim.time import simulate
 from webhook.budget import Budget
 from webhook.connection import JSON, REQUEST_WITHIN, Connection, Head, Lost, Reply
+from webhook.serving import Connections
 
 KEEP_ALIVE = 180.0
 LARGEST = 1000
@@ -595,6 +596,34 @@ def test_while_somebody_waits_for_a_connection_an_answer_ends_one() -> None:
         assert not scene.wire.open
 
     crowd(story)
+
+
+def test_who_finds_all_connections_at_work_waits_for_the_next_answer() -> None:
+    """Which ends its connection; the one after it does not."""
+
+    async def story(_scene: Scene) -> None:
+        connections = Connections(Echo(), 1, KEEP_ALIVE, lambda: 0.0)
+        wires: list[Wire] = []
+        opened: list[Connection] = []
+        while len(opened) < 257:
+            wires.append(Wire())
+            opened.append(connections())
+            opened[-1].connection_made(wires[-1])
+            opened[-1].data_received(WHOLE[:-1])
+        waiting = asyncio.ensure_future(connections.room())
+        await asyncio.sleep(5)
+        assert not waiting.done()
+        opened[3].data_received(WHOLE[-1:])
+        assert [number for number, wire in enumerate(wires) if not wire.open] == [3]
+        assert wires[3].answers[0][1]["Connection"] == "close"
+        opened[3].connection_lost(None)
+        await waiting
+        opened[4].data_received(WHOLE[-1:])
+        assert wires[4].open
+        for connection in (*opened[:3], *opened[4:]):
+            connection.connection_lost(None)
+
+    play(story)
 
 
 def test_a_connection_is_idle_unless_it_has_a_request_that_is_taken() -> None:
