@@ -9,11 +9,12 @@ Both sources give only pairs that have been checked. While what they find cannot
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
 
@@ -38,31 +39,6 @@ _LOOK_EVERY: Final = 5.0
 _JUDGE_AGAIN_EVERY: Final = 60.0
 # The kubelet swaps this link when it has written a whole new version of a volume (pkg/volume/util/atomic_writer.go).
 _VERSION_LINK: Final = "..data"
-
-
-class Source(Protocol):
-    """What both sources offer."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def current(self) -> Served | None:
-        """The last pair that could be used, None before there was one."""
-        ...
-
-    @property
-    def problem(self) -> str:
-        """Why what is there now cannot be used, "" when it can."""
-        ...
-
-    def updates(self) -> AsyncIterator[Served]:
-        """The current pair as soon as there is one, then each that follows; one in between may be left out."""
-        ...
-
-    async def run(self) -> None:
-        """Keeps looking; ends only by cancellation, or by what `on_problem` raises."""
-        ...
 
 
 class Offers:
@@ -135,7 +111,39 @@ def _secret(raw: Mapping[str, Any]) -> _Secret:
     return _Secret(metadata["name"], metadata["uid"], int(metadata["resourceVersion"]), offer_of(raw))
 
 
-class SecretSource:
+class Source(ABC):
+    """A place where the pair is looked for; `name` is what it is called as a part of a program."""
+
+    def __init__(self, name: str, offers: Offers) -> None:
+        self.name = name
+        self._offers = offers
+
+    @property
+    def current(self) -> Served | None:
+        """The last pair that could be used, None before there was one."""
+        return self._offers.current
+
+    @property
+    def problem(self) -> str:
+        """Why what is there now cannot be used, "" when it can."""
+        return self._offers.problem
+
+    def updates(self) -> AsyncIterator[Served]:
+        """The current pair as soon as there is one, then each that follows; one in between may be left out."""
+        return self._offers.updates()
+
+    async def run(self) -> None:
+        """Keeps looking; ends only by cancellation, or by what `on_problem` raises."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._look())
+            group.create_task(self._offers.judge_again())
+
+    @abstractmethod
+    async def _look(self) -> None:
+        """Tells the offers what is there, again and again."""
+
+
+class SecretSource(Source):
     """The pair of the Secret `namespace/name`, read through the API: new replicas need not wait for a mount."""
 
     def __init__(
@@ -146,8 +154,7 @@ class SecretSource:
         offers: Offers,
         on_problem: Callable[[KubeError], None] | None = None,
     ) -> None:
-        self.name = "certificate from the Secret"
-        self._offers = offers
+        super().__init__("certificate from the Secret", offers)
         self._missing = f"Secret {namespace}/{name} does not exist"
         self._store: Store[_Secret] = Store(_secret)
         self._store.subscribe(self._told)
@@ -160,21 +167,9 @@ class SecretSource:
             on_problem=on_problem,
         )
 
-    @property
-    def current(self) -> Served | None:
-        return self._offers.current
-
-    @property
-    def problem(self) -> str:
-        return self._offers.problem
-
-    def updates(self) -> AsyncIterator[Served]:
-        return self._offers.updates()
-
-    async def run(self) -> None:
+    async def _look(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._reflector.run())
-            group.create_task(self._offers.judge_again())
             group.create_task(self._tell_missing())
 
     async def _tell_missing(self) -> None:
@@ -189,29 +184,12 @@ class SecretSource:
             self._offers.find(new.offer)
 
 
-class FileSource:
+class FileSource(Source):
     """The pair in a mounted directory, watched by its content, so that no kind of swap is missed."""
 
     def __init__(self, directory: Path, offers: Offers) -> None:
-        self.name = "certificate from files"
+        super().__init__("certificate from files", offers)
         self._directory = directory
-        self._offers = offers
-
-    @property
-    def current(self) -> Served | None:
-        return self._offers.current
-
-    @property
-    def problem(self) -> str:
-        return self._offers.problem
-
-    def updates(self) -> AsyncIterator[Served]:
-        return self._offers.updates()
-
-    async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._look())
-            group.create_task(self._offers.judge_again())
 
     async def _look(self) -> None:
         while True:
