@@ -41,10 +41,10 @@ class Life:
     promise is over once the task is seen to have come.
     `container` is the life of the pod that `ready_at` and `empty_since` are about, `was_ready_at` when one before it
     was last ready. `asked_for_at` is when a client asked for the worker to be made, None once it has been told about.
-    `service` is set once its Service is known to be there, `resolved` once its name is, `asked_at` is when it was last
-    asked for a client that waits. `podless_since` is since when it has no pod, `had_pod` that there was one before, and
-    `refused` why there is none now. `removed` means that its deletion was accepted, `in_doubt` is why one was sent that
-    has not been answered; `cancelled` asks for one.
+    `service` is set once its Service is known to be there, `resolved` once its name is (`resolving`: that is waited
+    for), `asked_at` is when it was last asked for a client that waits. `podless_since` is since when it has no pod,
+    `had_pod` that there was one before, and `refused` why there is none now. `removed` means that its deletion was
+    accepted, `in_doubt` is why one was sent that has not been answered; `cancelled` asks for one.
     """
 
     task: TaskId
@@ -63,6 +63,7 @@ class Life:
     ran_in: tuple[str, str] = ("", "")
     service: bool = False
     resolved: bool = False
+    resolving: bool = False
     asked_at: float = float("-inf")
     podless_since: float | None = None
     had_pod: bool = False
@@ -136,7 +137,11 @@ class Life:
 
     def _see_tasks(self, answer: Answer, now: float) -> None:
         running = tuple(state for state in answer.states if state.running)
+        before = self.mine
         self._see_own_task(answer, now)
+        if self.mine is not None and self.mine != before:
+            # Whatever it is by now: it has been there since the last answer.
+            self.empty_since = None
         if running:
             self.empty_since, self.ran, self.ran_in = None, True, self.container
             if running != self.moved:

@@ -44,6 +44,15 @@ def test_the_idle_time_begins_with_the_first_answer_that_shows_no_running_task()
     assert one.observe(POD, answer(30.0), 31.0, VALID).empty_since == 20.0
 
 
+def test_a_task_that_came_and_ended_between_two_answers_was_there_all_the_same() -> None:
+    one = life()
+    assert one.observe(POD, answer(10.0), 10.0, VALID).empty_since == 10.0
+    assert one.observe(POD, answer(20.0, ENDED), 20.0, VALID).empty_since == 20.0
+    assert one.observe(POD, answer(30.0, ENDED), 30.0, VALID).empty_since == 20.0
+    assert one.observe(POD, answer(40.0, replace(ENDED, progress=(2,))), 40.0, VALID).empty_since == 40.0
+    assert one.observe(POD, answer(50.0), 50.0, VALID).empty_since == 40.0
+
+
 @pytest.mark.parametrize(
     ("between", "stage"),
     [
