@@ -36,17 +36,21 @@ class Addresses:
         """The name of a Service; a headless one with a single pod is that pod."""
         return f"{service}.{namespace}.svc.{self.domain}"
 
+    def host_of_pod(self, pod: WorkerPod, service: str) -> str:
+        """The name of one pod of a headless Service."""
+        return f"{pod.name}.{self.host_of_service(pod.namespace, service)}"
+
     def dedicated(self, pod: WorkerPod, service: str) -> str:
         """A worker of its own Service, for clients: `<scheme>://<host>:<port>`."""
         return self._at(pod, self.host_of_service(pod.namespace, service), self.port)
 
     def shared(self, pod: WorkerPod, service: str) -> str:
         """One pod of the pool's Service, for clients."""
-        return self._at(pod, f"{pod.name}.{self.host_of_service(pod.namespace, service)}", self.port)
+        return self._at(pod, self.host_of_pod(pod, service), self.port)
 
     def local(self, pod: WorkerPod, service: str) -> str:
         """A pod of the template itself, for clients; `service` is the template's `serviceName`."""
-        return self._at(pod, f"{pod.name}.{self.host_of_service(pod.namespace, service)}", self.local_port)
+        return self._at(pod, self.host_of_pod(pod, service), self.local_port)
 
     def asked(self, pod: WorkerPod, *, local: bool = False) -> str:
         """Where we ask the pod for its tasks; "" for one without an address yet."""

@@ -1,6 +1,5 @@
 """What the parts of this controller stand on together: settings, knowledge of workers, memory."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from ebbtide.clock import Clock
@@ -15,10 +14,8 @@ from reconciler.scaler.dedicated.sizes import Sizes
 from reconciler.scaler.dedicated.snapshot import Snapshot, Worker
 from reconciler.scaler.dedicated.wants import Wants
 from reconciler.scaler.refusals import Refusals
+from reconciler.scaler.resolving import Resolve
 from reconciler.scaler.status.book import Book
-
-# Raises OSError for a name that nobody knows (yet).
-Resolve = Callable[[str], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,11 @@ class Dedicated:
         answer = self._basis.book.last(pod.uid)
         if answer is None or answer.started != pod.started:
             return self._at(worker, self._address(worker), "its worker has not answered yet")
-        return self._at(worker, self._address(worker), "")
+        life = self._basis.lives.known(worker.set.uid)
+        unknown = life is not None and life.resolving
+        return self._at(
+            worker, self._address(worker), "the name of its worker is not known to DNS yet" if unknown else ""
+        )
 
     def _at(self, worker: Worker, address: str, reason: str) -> Place:
         return Place(worker.task, worker.cluster, self.target, address, ready=not reason, reason=reason)

@@ -4,11 +4,7 @@ Each step finds out by itself what the steps before it have left: the set, its S
 start that was cut off anywhere goes on where it stands, in this process or in the next one.
 """
 
-import asyncio
-from contextlib import suppress
 from typing import Final
-
-import structlog
 
 from ebbtide.kube.errors import AlreadyExists, Forbidden, KubeError, NotLeading, TooManyRequests
 from reconciler.engine.controller import Again
@@ -22,18 +18,14 @@ from reconciler.scaler.dedicated.snapshot import Worker, read
 from reconciler.scaler.dedicated.wants import Want
 from reconciler.scaler.pods import WorkerPod, WorkerSet
 from reconciler.scaler.pool import Place, Target, Unavailable
+from reconciler.scaler.resolving import until_known
 from reconciler.scaler.status.book import StatusUnknown
 from reconciler.scaler.template import UnusableTemplateError
-
-log = structlog.stdlib.get_logger(__name__)
 
 # A pod that is Ready and does not answer well yet is asked again this soon, while somebody waits.
 _ASK_AGAIN: Final = 1.0
 # Our copy shows a new set, or the end of an old one, within moments; this is for a watch that hangs.
 _UNTIL_SEEN: Final = 1.0
-# A name that the cluster's DNS has not heard of yet: how long a client is kept back for it, and how often it is asked.
-_RESOLVED_WITHIN: Final = 5.0
-_RESOLVE_AGAIN: Final = 0.25
 
 
 class Spawn:
@@ -147,25 +139,18 @@ class Spawn:
         return True
 
     async def _resolved(self, worker: Worker, life: Life) -> None:
-        """The client gives up on a name that does not exist; that we cannot see one need not mean that it cannot."""
+        """The client gives up on a name that does not exist."""
         basis = self._basis
         if life.resolved or basis.addresses.by_ip:
             life.resolved = True
             return
         host = basis.addresses.host_of_service(worker.set.namespace, worker.set.service)
+        life.resolving = True
         try:
-            async with asyncio.timeout(_RESOLVED_WITHIN):
-                await self._until_known_to_dns(host)
-        except TimeoutError:
-            log.warning("name of a worker cannot be resolved here, its client is sent there all the same", host=host)
+            await until_known(host, basis.resolve)
+        finally:
+            life.resolving = False
         life.resolved = True
-
-    async def _until_known_to_dns(self, host: str) -> None:
-        while True:
-            with suppress(OSError):
-                await self._basis.resolve(host)
-                return
-            await asyncio.sleep(_RESOLVE_AGAIN)
 
     def _send(self, worker: Worker, life: Life, pod: WorkerPod) -> Again | None:
         """Promises the worker, if it is still the one that was looked at; nothing is awaited from here on."""

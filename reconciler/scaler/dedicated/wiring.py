@@ -1,7 +1,5 @@
 """Puts dedicated workers together from what the program and the scaler offer."""
 
-import asyncio
-
 import structlog
 
 from ebbtide.model import CellLabels
@@ -9,7 +7,7 @@ from reconciler.engine.context import Context
 from reconciler.scaler.address import Addresses
 from reconciler.scaler.dedicated.act import Act
 from reconciler.scaler.dedicated.admission import Admission
-from reconciler.scaler.dedicated.basis import Basis, Resolve
+from reconciler.scaler.dedicated.basis import Basis
 from reconciler.scaler.dedicated.controller import Upkeep
 from reconciler.scaler.dedicated.memory import Lives
 from reconciler.scaler.dedicated.placement import Dedicated
@@ -20,13 +18,9 @@ from reconciler.scaler.dedicated.wants import Wants
 from reconciler.scaler.figures import WorkerFigures
 from reconciler.scaler.ground import Ground
 from reconciler.scaler.refusals import Refusals
+from reconciler.scaler.resolving import Resolve, by_dns
 
 log = structlog.stdlib.get_logger(__name__)
-
-
-async def by_dns(host: str) -> object:
-    """Asks the system's resolver. Raises OSError."""
-    return await asyncio.get_running_loop().getaddrinfo(host, None)
 
 
 def build(context: Context, ground: Ground, figures: WorkerFigures, resolve: Resolve = by_dns) -> Dedicated:

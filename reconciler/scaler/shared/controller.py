@@ -16,6 +16,7 @@ from reconciler.scaler.figures import WorkerState
 from reconciler.scaler.ground import Ground
 from reconciler.scaler.pods import WorkerPod, WorkerSet
 from reconciler.scaler.pool import Arrival, Phase, Place, Target, TaskRecord, Unavailable
+from reconciler.scaler.resolving import Names
 from reconciler.scaler.shared.describe import describe, doing
 from reconciler.scaler.shared.facts import Pool, State
 from reconciler.scaler.shared.looking import Looks
@@ -43,6 +44,7 @@ class Frame:
 
     pool: str
     addresses: Addresses
+    names: Names
     refresh: float
     start_timeout: float
 
@@ -174,12 +176,20 @@ class Shared:
 
     async def _ready(self, task: TaskId) -> Place:
         while True:
+            await self._named(task)
             place = self.find(task)
             if place is None:
                 raise Unavailable("its place was given up", code="GivenUp", retry_after=1)
             if place.ready:
                 return place
             await self._changed.wait()
+
+    async def _named(self, task: TaskId) -> None:
+        """Returns when clients can be sent to the task's pod by its name; at once for a pod that is not ready."""
+        pin, frame = self._standing.memory.pins.get(task), self._frame
+        pod = None if pin is None else self._standing.snapshot.pod(pin.ordinal)
+        if pod is not None and pod.ready and not frame.addresses.by_ip:
+            await frame.names.known(pod.uid, frame.addresses.host_of_pod(pod, self._pool))
 
     def _too_late(self) -> str:
         pool, within = self._standing.pool(), f"{self._frame.start_timeout:g} s"
@@ -211,6 +221,8 @@ class Shared:
         assert pod is not None
         if pod.set_name != self._pool or pod.ordinal < 0:
             return
+        if old is not None and (new is None or new.uid != old.uid):
+            self._frame.names.forget(old.uid)
         if new is None or not new.ready or (old is not None and (old.uid, old.started) != (new.uid, new.started)):
             self._standing.memory.unsettled(pod.ordinal)
         self._look()
@@ -261,8 +273,9 @@ class Shared:
         pod = self._standing.snapshot.pod(pin.ordinal)
         address = "" if pod is None else self._frame.addresses.shared(pod, self._pool)
         closing = self._standing.closing is not None and pin.ordinal >= self._standing.closing
-        ready = bool(address) and pod is not None and pod.ready and not closing
-        state = "being removed" if closing else "not ready"
+        unnamed = pod is not None and self._frame.names.pending(pod.uid)
+        ready = bool(address) and pod is not None and pod.ready and not closing and not unnamed
+        state = "being removed" if closing else "not known to DNS yet" if unnamed else "not ready"
         reason = "" if ready else f"pod {self._pool}-{pin.ordinal} is {state}"
         return Place(pin.task, pin.cluster, self.target, address, ready, reason)
 

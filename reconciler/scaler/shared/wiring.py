@@ -13,6 +13,7 @@ from reconciler.scaler.figures import WorkerFigures
 from reconciler.scaler.ground import Ground
 from reconciler.scaler.pods import WorkerPod
 from reconciler.scaler.refusals import Refusals
+from reconciler.scaler.resolving import Names, Resolve, by_dns
 from reconciler.scaler.shared.act import Act
 from reconciler.scaler.shared.assigning import Assigning
 from reconciler.scaler.shared.controller import Frame, Shared
@@ -38,10 +39,12 @@ log = structlog.stdlib.get_logger(__name__)
 _ROUNDS_OLD = 3
 
 
-def build(context: Context, ground: Ground, figures: WorkerFigures, hurry: Callable[[], None]) -> Shared:
+def build(
+    context: Context, ground: Ground, figures: WorkerFigures, hurry: Callable[[], None], resolve: Resolve = by_dns
+) -> Shared:
     """The pool as the settings want it, also one that is switched off, which drains.
 
-    `hurry` has all workers asked at once.
+    `hurry` has all workers asked at once; `resolve` asks the cluster's DNS for a name.
     """
     settings, pool = context.settings.worker_scaler, context.settings.worker_scaler.shared_pool_name
     size, warning = size_of(settings.shared_sts_config)
@@ -67,7 +70,7 @@ def build(context: Context, ground: Ground, figures: WorkerFigures, hurry: Calla
         Refusals(context.client, context.clock, settings.namespace),
         ask,
     )
-    frame = Frame(pool, Addresses.of(settings), settings.refresh_interval, settings.start_timeout)
+    frame = Frame(pool, Addresses.of(settings), Names(resolve), settings.refresh_interval, settings.start_timeout)
     return Shared(frame, ground, standing, Looks(standing, works, report, hurry), report)
 
 

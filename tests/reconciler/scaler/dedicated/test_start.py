@@ -7,6 +7,7 @@ import pytest
 from ebbtide.sim.faults import Answer, When
 from ebbtide.sim.kinds import PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES, STATEFUL_SETS
 from reconciler.scaler.pool import Phase, Place, Target, Unavailable
+from reconciler.scaler.resolving import RESOLVED_WITHIN
 from tests.doubles.worker import Worker
 from tests.reconciler.scaler.dedicated.stage import GIB, ID1, LARGE, NAME1, SERVICES_PATH, SETS, Stage, story, task
 from tests.reconciler.scaler.templates import first_container, template
@@ -278,7 +279,10 @@ async def test_a_name_that_dns_does_not_know_holds_a_client_back_for_seconds_onl
     await stage.until(lambda: any(worker.taken for worker in stage.workers.values()))
     await asyncio.sleep(4.0)
     assert not asked.done()
-    assert await stage.until(asked.done) <= 6.0
+    found = process.dedicated.find(ID1)
+    assert found is not None
+    assert (found.ready, found.reason) == (False, "the name of its worker is not known to DNS yet")
+    assert await stage.until(asked.done) <= RESOLVED_WITHIN
     begun = stage.time
     await process.place()
     assert stage.time == begun

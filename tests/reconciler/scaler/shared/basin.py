@@ -90,7 +90,7 @@ class Process:
         program = assemble(
             self.client.permitted(lambda: self.leads),
             rules,
-            Surroundings(basin.network.connector, basin.cluster.clock, name),
+            Surroundings(basin.network.connector, basin.cluster.clock, name, basin.resolve),
             self.registry,
         )
         self.ground, self.pool = program.ground, program.pool
@@ -134,6 +134,8 @@ class Basin:
         self.network = Network()
         self.workers: dict[str, Worker] = {}
         self.processes: list[Process] = []
+        self.names_known = True
+        self.asked_names: list[str] = []
         self._homes: dict[str, tuple[str, str]] = {}
         cluster.create(objects.namespace(NAMESPACE), objects.namespace("ebbtide-system"), template())
 
@@ -155,6 +157,12 @@ class Basin:
                 await process.kill()
         for worker in self.workers.values():
             await worker.close()
+
+    async def resolve(self, host: str) -> None:
+        """What the cluster's DNS says."""
+        self.asked_names.append(host)
+        if not self.names_known:
+            raise OSError("Name or service not known")
 
     # --- tasks -------------------------------------------------------------------------------------------------
 

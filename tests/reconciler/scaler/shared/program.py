@@ -20,6 +20,7 @@ from reconciler.engine.shared import Shared as SharedStores
 from reconciler.scaler.figures import WorkerFigures
 from reconciler.scaler.ground import Ground
 from reconciler.scaler.report import StatusReport
+from reconciler.scaler.resolving import Resolve, by_dns
 from reconciler.scaler.shared import wiring
 from reconciler.scaler.shared.controller import Shared
 from reconciler.scaler.status.ask import Workers
@@ -39,11 +40,12 @@ class Beside:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """The way to workers, the time, and what the process is called."""
+    """The way to workers, the time, what the process is called, and what it is told of names."""
 
     connect: Connect
     clock: Clock
     identity: str
+    resolve: Resolve = by_dns
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,6 @@ def assemble(client: Client, rules: Settings, around: Surroundings, registry: Co
     book = Book(stores, around.clock, workers.ask)
     ground = Ground(stores, book, Clusters(scaler.cluster_id, stores), workers, around.clock)
     rounds = Rounds(scaler, stores, book, ground.clusters, StatusReport(registry))
-    pool = wiring.build(context, ground, WorkerFigures(registry), rounds.hurry)
+    pool = wiring.build(context, ground, WorkerFigures(registry), rounds.hurry, around.resolve)
     watches = (Reflector(client, NODES, nodes), *shared.parts, *stores.watches)
     return Program(pool, ground, (*watches, workers, Beside(rounds.name, rounds.run)))
