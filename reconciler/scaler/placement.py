@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from ebbtide.config.scaler import WorkerScaler
+from ebbtide.counting import count
 from reconciler.scaler.pool import Target
 
 
@@ -56,7 +57,9 @@ def decide(size: int, running: int | None, rules: Rules) -> Verdict:
     if rules.pool:
         return Verdict(Target.SHARED, "small tasks go to the shared pool")
     if size and running is not None and running > rules.running:
-        return Verdict(Target.DEDICATED, f"the least busy local pod runs {running} tasks, more than {rules.running}")
+        return Verdict(
+            Target.DEDICATED, f"the least busy local pod runs {count(running, 'task')}, more than {rules.running}"
+        )
     if not size:
         return Verdict(Target.LOCAL, "its size is not known")
     return Verdict(Target.LOCAL, "it is small, and the shared pool is switched off")

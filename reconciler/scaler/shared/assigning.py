@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from ebbtide.counting import count
 from ebbtide.kube.errors import Conflict, KubeError
 from reconciler.engine.verdict import words
 from reconciler.scaler.pool import Unavailable
@@ -123,7 +124,7 @@ class Assigning:
             words = f"no pod is left, and none can be made: {pool.refused}"
             code = "QuotaExceeded" if is_of_quota(pool.refused) else "PodRefused"
             return Unavailable(words, code=code, retry_after=_FULL_RETRY)
-        words = f"all {pool.replicas} pods are full, and the pool may not have more"
+        words = f"{count(pool.replicas, 'pod is', 'pods are')} full, and the pool may not have more"
         return Unavailable(words, code="NoCapacity", retry_after=_FULL_RETRY)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from ebbtide.counting import count
 from reconciler.engine.controller import Again, Controller
 from reconciler.scaler.address import Addresses
 from reconciler.scaler.figures import WorkerState
@@ -194,7 +195,8 @@ class Shared:
     def _too_late(self) -> str:
         pool, within = self._standing.pool(), f"{self._frame.start_timeout:g} s"
         told = f": {pool.refused}" if pool.refused else ""
-        return f"no pod took the task within {within}: {len(pool.usable)} of {pool.replicas} pods are usable{told}"
+        pods = count(pool.replicas, "pod is", "pods are")
+        return f"no pod took the task within {within}: {len(pool.usable)} of {pods} usable{told}"
 
     # --- looks ---------------------------------------------------------------------------------------------------
 

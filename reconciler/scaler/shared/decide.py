@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from ebbtide.counting import count
 from reconciler.scaler.shared.facts import DISK_PER_DATA, Pool, PoolPod, Rules
 
 
@@ -107,8 +108,7 @@ def _for_those_left(pool: Pool, rules: Rules) -> list[tuple[int, str]]:
 
 
 def _load(pool: Pool, rules: Rules) -> str:
-    tasks = "1 task" if pool.total == 1 else f"{pool.total} tasks"
-    return f"{tasks} at {rules.per_pod} a pod"
+    return f"{count(pool.total, 'task')} at {rules.per_pod} a pod"
 
 
 def _held(pool: Pool) -> int:

@@ -7,6 +7,7 @@ not known counts against shrinking.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ebbtide.counting import count
 from reconciler.scaler.shared.decide import desired
 from reconciler.scaler.shared.facts import Pool, PoolPod, Rules, State
 
@@ -54,7 +55,10 @@ def shrink(pool: Pool, rules: Rules) -> Shrink:
     if pool.paused and last >= 0:
         return Shrink(pool.replicas, Kept(last, Keep.PAUSED, "scaling is paused"))
     if pool.waiting:
-        return Shrink(pool.replicas, Kept(last, Keep.WAITED_FOR, f"{len(pool.waiting)} tasks wait for a place"))
+        return Shrink(
+            pool.replicas,
+            Kept(last, Keep.WAITED_FOR, f"{count(len(pool.waiting), 'task waits', 'tasks wait')} for a place"),
+        )
     floor = max(desired(pool.total, rules), rules.least)
     pods = {pod.ordinal: pod for pod in pool.pods}
     for ordinal in range(last, -1, -1):
@@ -65,7 +69,7 @@ def shrink(pool: Pool, rules: Rules) -> Shrink:
 
 
 def _needed(ordinal: int, floor: int) -> Kept | None:
-    return Kept(ordinal, Keep.NEEDED, f"{floor} pods are wanted") if ordinal < floor else None
+    return Kept(ordinal, Keep.NEEDED, f"{count(floor, 'pod is', 'pods are')} wanted") if ordinal < floor else None
 
 
 def _stays(pod: PoolPod, rules: Rules) -> Kept | None:
@@ -75,9 +79,9 @@ def _stays(pod: PoolPod, rules: Rules) -> Kept | None:
 
 def _why(pod: PoolPod, rules: Rules) -> tuple[Keep | None, str, float | None]:
     if pod.running:
-        return Keep.RUNNING, f"{pod.running} tasks run there", None
+        return Keep.RUNNING, f"{count(pod.running, 'task runs', 'tasks run')} there", None
     if pod.reserved:
-        return Keep.RESERVED, f"{pod.reserved} tasks have been sent there and not been seen", None
+        return Keep.RESERVED, f"{count(pod.reserved, 'task has', 'tasks have')} been sent there and not been seen", None
     if pod.never_ran:
         return _stuck(pod, rules)
     if pod.state in (State.NOT_READY, State.ENDING, State.LOST):
@@ -85,7 +89,7 @@ def _why(pod: PoolPod, rules: Rules) -> tuple[Keep | None, str, float | None]:
     if not pod.good:
         return Keep.UNKNOWN, "its tasks could not be read", None
     if pod.ended:
-        return Keep.ENDED, f"it still lists {pod.ended} ended tasks", None
+        return Keep.ENDED, f"it still lists {count(pod.ended, 'ended task')}", None
     return _idle(pod, rules)
 
 

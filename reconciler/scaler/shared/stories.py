@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ebbtide.counting import count
 from ebbtide.kube.resources import PODS, STATEFUL_SETS
 from reconciler.engine.events import Event, Regarding
 from reconciler.scaler.pods import WorkerPod
@@ -25,12 +26,12 @@ def condition(subject: Subject, found: Condition) -> Event:
 
 
 def grown(subject: Subject, before: int, size: Size) -> Event:
-    note = f"Scaled from {before} to {size.target} pods: {size.why}."
+    note = f"Scaled from {before} to {count(size.target, 'pod')}: {size.why}."
     return Event(_pool(subject), "Normal", "PoolGrown", "Scale", note)
 
 
 def shrunk(subject: Subject, before: int, after: int) -> Event:
-    note = f"Scaled from {before} to {after} pods: those that went had been idle for long enough."
+    note = f"Scaled from {before} to {count(after, 'pod')}: those that went had been idle for long enough."
     return Event(_pool(subject), "Normal", "PoolShrunk", "Scale", note)
 
 
@@ -44,8 +45,8 @@ def changed_by_others(subject: Subject, before: int, after: int) -> Event:
 
 def lost_tasks(pod: WorkerPod, tasks: int) -> Event:
     note = (
-        f"Pod {pod.key} began anew and does not list {tasks} tasks that it ran before. They keep their place "
-        "for a while, in case it finds them again."
+        f"Pod {pod.key} began anew and does not list {count(tasks, 'task')} of before. Their places are kept for a "
+        "while, in case it finds them again."
     )
     return Event(_pod(pod), "Warning", "TasksLost", "Watch", note)
 

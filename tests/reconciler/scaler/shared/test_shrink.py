@@ -146,3 +146,20 @@ def test_the_walk_ends_at_a_pod_that_may_not_go(pods: list[PoolPod], rules: Rule
     plan = shrink(state, rules)
     assert (plan.kept is None) == (plan.replicas == 0)
     assert plan.kept is None or plan.kept.ordinal == plan.replicas - 1
+
+
+@pytest.mark.parametrize(
+    ("tail", "why"),
+    [
+        (1, "1 task runs there"),
+        (2, "2 tasks run there"),
+        (pod(reserved=1), "1 task has been sent there and not been seen"),
+        (pod(reserved=2), "2 tasks have been sent there and not been seen"),
+        (pod(ended=1), "it still lists 1 ended task"),
+        (pod(ended=2), "it still lists 2 ended tasks"),
+    ],
+)
+def test_what_keeps_the_last_pod_is_said_with_its_number(tail: PoolPod | int, why: str) -> None:
+    kept = shrink(pool(idle(), idle(), tail), DEFAULTS).kept
+    assert kept is not None
+    assert kept.reason == why
