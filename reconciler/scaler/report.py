@@ -1,6 +1,7 @@
 """What the desk decides and what workers do not say → metrics and log lines. Labels are closed lists, never a task."""
 
 from collections import Counter as Count
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from itertools import product
@@ -14,10 +15,15 @@ from prometheus_client.registry import Collector
 from ebbtide import vocabulary
 from reconciler.scaler.pods import WorkerPod
 from reconciler.scaler.pool import Arrival, Phase, Place, Target, TaskRecord
+from reconciler.scaler.task import TaskId
 
 log = structlog.stdlib.get_logger(__name__)
 
 _POOLS: Final = {vocabulary.POOL_DEDICATED: Target.DEDICATED, vocabulary.POOL_SHARED: Target.SHARED}
+
+
+# Tasks whose last decision is remembered, so that it is logged once: more than wait at any time.
+MOST_TOLD: Final = 20_000
 
 
 class Result(StrEnum):
@@ -35,7 +41,7 @@ def pool_of(pod: WorkerPod) -> Target:
 
 
 class PlacementReport:
-    """Tells of decisions."""
+    """Tells of decisions: all are counted, and each task's are logged when they are news. Clients repeat themselves."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._placements = Counter(
@@ -47,10 +53,11 @@ class PlacementReport:
         # There from the start: what has never happened is 0, so that the first time is a change.
         for target, result in product(Target, Result):
             self._placements.labels(target, result)
+        self._told: OrderedDict[TaskId, tuple[Target, Result]] = OrderedDict()
 
     def placed(self, arrival: Arrival, place: Place, reason: str) -> None:
         self._placements.labels(place.target, Result.PLACED).inc()
-        log.info(
+        self._tell(arrival, place.target, Result.PLACED)(
             "task placed",
             task=str(arrival.task),
             size=arrival.size,
@@ -61,7 +68,7 @@ class PlacementReport:
 
     def failed(self, arrival: Arrival, target: Target, result: Result, reason: str) -> None:
         self._placements.labels(target, result).inc()
-        log.info(
+        self._tell(arrival, target, result)(
             "task not placed",
             task=str(arrival.task),
             size=arrival.size,
@@ -69,6 +76,14 @@ class PlacementReport:
             result=str(result),
             reason=reason,
         )
+
+    def _tell(self, arrival: Arrival, target: Target, result: Result) -> Callable[..., object]:
+        """The way to log that decision."""
+        known = self._told.pop(arrival.task, None)
+        self._told[arrival.task] = (target, result)
+        if len(self._told) > MOST_TOLD:
+            self._told.popitem(last=False)
+        return log.debug if known == (target, result) else log.info
 
 
 class StatusReport:
