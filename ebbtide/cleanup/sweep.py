@@ -10,7 +10,6 @@ from ebbtide.cleanup.leader import Leader, leader
 from ebbtide.cleanup.snapshot import Facts, read, reads
 from ebbtide.cleanup.workers import Workers
 from ebbtide.config import Settings
-from ebbtide.config.settings import DEFAULT_NAMESPACE
 from ebbtide.counting import count
 from ebbtide.errors import ClusterAccessError, EbbtideError
 from ebbtide.kube.client import Client
@@ -44,7 +43,7 @@ def rules_of(settings: Settings, earlier_keys: Sequence[str] = ()) -> Rules:
     return Rules(
         taint_keys=frozenset({rebalance.prevent_ca_scale_up_taint_key, PREVENT_TAINT_KEY, *earlier_keys}),
         signal_key=rebalance.rebalance_signal_taint_key,
-        namespace=settings.namespace or DEFAULT_NAMESPACE,
+        namespace=settings.home,
         lease=settings.leader_election.lease_name,
         secret=settings.certs.secret_name if settings.certs.mode == "self-managed" else "",
         workers=Workers(scaler.namespace, scaler.shared_pool_name) if scaler.run else None,

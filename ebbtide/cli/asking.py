@@ -14,7 +14,7 @@ from ebbtide.service.question import ask as ask_once
 
 FORMS: Final = ("table", "json")
 # Nothing is folded where no terminal has a width: every row stays one line for the next program.
-_AS_WIDE_AS_IT_GETS: Final = 10_000
+AS_WIDE_AS_IT_GETS: Final = 10_000
 
 
 def add_flags(parser: ArgumentParser) -> None:
@@ -40,7 +40,7 @@ class Terminal(Console):
     def __init__(self) -> None:
         super().__init__(markup=False, emoji=False, highlight=False)
         if not self.is_terminal:
-            self.width = _AS_WIDE_AS_IT_GETS
+            self.width = AS_WIDE_AS_IT_GETS
 
     def show(self, what: RenderableType) -> None:
         """Prints, without the blanks that fill lines up to the width."""

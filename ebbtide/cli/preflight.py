@@ -9,17 +9,14 @@ from functools import partial
 
 from rich.console import Console
 
-from ebbtide.cli.asking import add_flags, ask, print_json
+from ebbtide.cli.asking import AS_WIDE_AS_IT_GETS, add_flags, ask, print_json
 from ebbtide.config import Settings
-from ebbtide.config.settings import DEFAULT_NAMESPACE
 from ebbtide.kube.access import Access
 from ebbtide.kube.client import Client
 from ebbtide.preflight.decide import decide
 from ebbtide.preflight.report import document, failed, lines
 from ebbtide.preflight.snapshot import Asked, read
 from reconciler.needs import needs
-
-_AS_WIDE_AS_IT_GETS = 10_000
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -39,7 +36,7 @@ def run(arguments: Namespace) -> int:
 
 
 async def _look(arguments: Namespace, client: Client, settings: Settings) -> int:
-    wanted = needs(settings, settings.namespace or DEFAULT_NAMESPACE, dry_run=False)
+    wanted = needs(settings, settings.home, dry_run=False)
     access, account = client.access, arguments.account
     if account:
         access = replace(access, headers=partial(_impersonating, client.access, account))
@@ -49,7 +46,7 @@ async def _look(arguments: Namespace, client: Client, settings: Settings) -> int
     if arguments.output == "json":
         print_json(document(findings))
     else:
-        width = Console().width if sys.stdout.isatty() else _AS_WIDE_AS_IT_GETS
+        width = Console().width if sys.stdout.isatty() else AS_WIDE_AS_IT_GETS
         print(*lines(findings, width), sep="\n")
     return 1 if failed(findings) else 0
 

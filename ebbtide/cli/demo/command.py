@@ -11,6 +11,7 @@ from typing import Final
 
 from rich.console import Console
 
+from ebbtide.cli.asking import AS_WIDE_AS_IT_GETS
 from ebbtide.cli.demo.account import account
 from ebbtide.cli.demo.load.account import account as account_of_load
 from ebbtide.cli.demo.output import Lines, Pictures
@@ -25,7 +26,6 @@ _SPEED: Final = 10.0
 _SLOWEST: Final = 0.5
 _FASTEST: Final = 50.0
 _AS_FAST_AS_IT_GOES: Final = "max"
-_AS_WIDE_AS_IT_GETS: Final = 10_000
 # Of what goes on below the words of a dated line.
 _INDENT: Final = " " * 9
 _UNBOUNDED: Final = float("inf")
@@ -65,7 +65,7 @@ def run(arguments: Namespace) -> int:
     with _terminated_in_order():
         ending = _live(console, arguments) if live else _plain(arguments)
         told = list(_account(ending, arguments.seed))
-    width = console.width if on_terminal else _AS_WIDE_AS_IT_GETS
+    width = console.width if on_terminal else AS_WIDE_AS_IT_GETS
     print("", *(fill(line, width, subsequent_indent=_INDENT) for line in told), sep="\n")
     return 1 if ending.broken else 0
 
