@@ -1,4 +1,4 @@
-"""What the chart renders: the same each time, valid, locked down, and registered as the tests of admission assume."""
+"""What the chart renders: the same each time, valid, locked down, and registered in a way that stops nobody."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,6 @@ from tests.chart.helm import CHART, NAMESPACE, Helm, Object, Values, only
 from webhook.main import grace
 
 SCHEMAS = "1.37"
-REGISTRATIONS = Path(__file__).resolve().parents[1] / "controlplane" / "registrations"
 EVERYTHING: dict[str, Any] = {
     "agent": {"enabled": True},
     "serviceMonitor": {"enabled": True},
@@ -43,6 +42,7 @@ MODES: dict[str, Values] = {
     "cert-manager": EVERYTHING | {"certificates": {"mode": "cert-manager"}},
     "existing": EVERYTHING | {"certificates": {"mode": "existing", "existingSecret": "mine"}},
 }
+WAYS_IN = ("guarded-pods", "pods", "stateful-sets")
 # Kinds of others, whose schemas are not Kubernetes' own.
 OTHERS = ("cert-manager.io/", "monitoring.coreos.com/")
 
@@ -141,11 +141,14 @@ async def test_pods_spread_softly_and_are_bound_to_no_zone(helm: Helm) -> None:
         assert "nodeSelector" not in pod["spec"]
 
 
-async def test_a_new_replica_serves_before_an_old_one_goes(helm: Helm) -> None:
-    objects = await helm.render()
+@pytest.mark.parametrize("replicas", [2, 1])
+async def test_wh_55_a_new_replica_serves_before_an_old_one_goes(replicas: int, helm: Helm) -> None:
+    """And none keeps its node from being drained, were it the only one."""
+    count = {} if replicas == 2 else {"replicas": replicas}
+    objects = await helm.render({"webhook": count, "reconciler": count})
     for name in ("ebbtide-webhook", "ebbtide-reconciler"):
         spec = only(objects, "Deployment", name)["spec"]
-        assert spec["replicas"] == 2
+        assert spec["replicas"] == replicas
         assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
         budget = only(objects, "PodDisruptionBudget", name)["spec"]
         assert (budget["maxUnavailable"], budget["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
@@ -192,19 +195,39 @@ async def test_a_change_of_the_configuration_rolls_the_pods(helm: Helm) -> None:
             assert old["metadata"]["annotations"][key] != new["metadata"]["annotations"][key]
 
 
-async def test_it_registers_for_what_the_tests_of_admission_register_for(helm: Helm) -> None:
-    """Entry for entry, apart from the address and the failure policy."""
-    objects = await helm.render()
-    for path in sorted(REGISTRATIONS.glob("*.yaml")):
-        known = yaml.safe_load(path.read_text(encoding="utf-8"))
-        found = only(objects, "MutatingWebhookConfiguration", known["metadata"]["name"])
-        assert known["metadata"]["labels"].items() <= found["metadata"]["labels"].items()
-        (ours,), (theirs,) = found["webhooks"], known["webhooks"]
-        assert ours["failurePolicy"] == "Ignore"
-        assert ours["clientConfig"]["service"]["path"] == "/mutate"
-        for each in (ours, theirs):
-            del each["clientConfig"], each["failurePolicy"]
-        assert ours == theirs
+async def test_wh_53_who_is_registered_is_called_once_more_where_needed_and_stops_nobody(helm: Helm) -> None:
+    """By default, in an entry of its own for each way in; who issues the certificate says whom to trust."""
+    found = [each for each in await helm.render() if each["kind"] == "MutatingWebhookConfiguration"]
+    assert [each["metadata"]["name"] for each in found] == [f"ebbtide-{name}" for name in WAYS_IN]
+    service = {"namespace": NAMESPACE, "name": "ebbtide-webhook", "path": "/mutate", "port": 443}
+    for each in found:
+        assert "finalizers" not in each["metadata"]
+        assert each["metadata"]["labels"]["ebbtide/ca-injection"] == "enabled"
+        (entry,) = each["webhooks"]
+        told = {key: entry[key] for key in ("sideEffects", "timeoutSeconds", "failurePolicy", "reinvocationPolicy")}
+        assert told == {
+            "sideEffects": "None",
+            "timeoutSeconds": 3,
+            "failurePolicy": "Ignore",
+            "reinvocationPolicy": "IfNeeded",
+        }
+        assert entry["clientConfig"] == {"service": service}
+
+
+async def test_a_way_in_can_be_switched_off(helm: Helm) -> None:
+    """What publishes the CA may go on doing so in one that comes back; who probes the first way in goes with it."""
+    every, less = await helm.render(), await helm.render({"webhook": {"guardedPods": {"enabled": False}}})
+    assert _names(every) - _names(less) == {("MutatingWebhookConfiguration", "ebbtide-guarded-pods")}
+    assert only(every, "ClusterRole", "ebbtide-reconciler") == only(less, "ClusterRole", "ebbtide-reconciler")
+    without = await helm.render({"webhook": {"pods": {"enabled": False}}})
+    gone = _names(every) - _names(without)
+    assert ("MutatingWebhookConfiguration", "ebbtide-pods") in gone
+    assert {name for _, name in gone} == {"ebbtide-pods", "ebbtide-test"}
+    assert not [each for each in without if "helm.sh/hook" in each["metadata"].get("annotations", {})]
+
+
+def _names(objects: list[Object]) -> set[tuple[str, str]]:
+    return {(each["kind"], each["metadata"]["name"]) for each in objects}
 
 
 async def test_each_way_in_has_a_failure_policy_of_its_own_and_leaves_namespaces_out(helm: Helm) -> None:

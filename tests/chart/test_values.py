@@ -12,7 +12,7 @@ from ebbtide.config.schema import leaves
 from tests.chart.helm import CHART, NAMESPACE, Helm, Object, Values, only
 
 REFUSED: dict[str, tuple[Values, str]] = {
-    "misspelt at the top": ({"webook": {}}, "webook"),
+    "WH-56 misspelt at the top": ({"webook": {"replicas": 3}}, "webook"),
     "misspelt below": ({"webhook": {"replica": 2}}, "replica"),
     "a key that the configuration does not have": ({"config": {"node-rebalance": {"holddown": "1m"}}}, "holddown"),
     "a table that the configuration does not have": ({"config": {"rebalance": {}}}, "rebalance"),

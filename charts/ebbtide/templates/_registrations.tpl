@@ -28,7 +28,7 @@ stateful-sets:
     - {key: ebbtide/pool, operator: Exists}
 {{- end -}}
 
-{{/* Names of the configurations, as JSON. */}}
+{{/* Names of the configurations, as JSON: those that are switched off, too. */}}
 {{- define "ebbtide.registrations.names" -}}
 {{- $names := list -}}
 {{- range $name, $_ := include "ebbtide.registrations" . | fromYaml -}}
