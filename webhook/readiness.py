@@ -18,6 +18,7 @@ import structlog
 from certs.check import Served
 from certs.live import configuration
 from ebbtide.clock import Clock
+from ebbtide.connecting import address, words_of
 from ebbtide.exclusion.fields import mapping
 from ebbtide.kube.errors import Forbidden, KubeError
 from ebbtide.kube.store import Store
@@ -159,7 +160,7 @@ class Readiness:
         except TimeoutError:
             return f"no handshake in {_WITHIN:.0f} s"
         except OSError as error:
-            return f"no connection: {error.strerror or error}"
+            return words_of(error, address(*self._address))
         return ""
 
     def _dates(self, served: Served) -> str:
