@@ -23,6 +23,7 @@ from ebbtide.kube.store import Store
 from ebbtide.model import Cell, CellLabels, NodeFacts, PodFacts, node_facts, pod_facts
 from reconciler.rebalance.answers import Answer, Result, read_answer
 from reconciler.rebalance.evictions import Attempt, Candidate, due, judge_pod
+from reconciler.rebalance.left import Left, LeftNodes
 from reconciler.rebalance.plan import Eviction, soonest
 from reconciler.rebalance.snapshot import PodSurroundings
 from reconciler.rebalance.standing import Standing, Watched, is_still
@@ -77,6 +78,7 @@ class Drain:
         self._told = told
         self._own_pod = own_pod
         self._nodes: dict[str, Emptied] = {}
+        self._left = LeftNodes()
         self._attempts: dict[str, Attempt] = {}
         # Requests without an answer, by pod UID. They count until it is there, whatever the watch tells meanwhile.
         self._in_flight: dict[str, Candidate] = {}
@@ -103,12 +105,20 @@ class Drain:
         emptied = self._nodes.pop(node, None)
         if emptied is None:
             return
-        emptied.watch.cancel()
+        self._part_with(emptied)
         for pod in emptied.pods.values():
             # A request under way is waited for, so that the pod is not asked twice should its node come back.
             if pod.uid not in self._in_flight:
                 self._attempts.pop(pod.uid, None)
         self._changed.set()
+
+    def _part_with(self, emptied: Emptied) -> None:
+        """Ends the watch of its pods, unless they count on."""
+        going = {pod.uid for pod in emptied.pods.values() if self._is_under_way(pod)}
+        if going and self._rules.max_evictions_in_flight:
+            self._left.add(Left(emptied.cell.group, emptied.pods, emptied.watch, going))
+        else:
+            emptied.watch.cancel()
 
     async def run(self) -> None:
         """Sends what is due whenever something changes, until cancelled."""
@@ -118,6 +128,7 @@ class Drain:
                 await self._surroundings.wait_known()
                 while True:
                     self._changed.clear()
+                    self._left.sweep()
                     next_in = self._send_due(self._tasks)
                     for emptied in self._nodes.values():
                         emptied.standing.spend()
@@ -125,6 +136,7 @@ class Drain:
         finally:
             self._tasks = None
             self._nodes.clear()
+            self._left.clear()
             self._attempts.clear()
             self._in_flight.clear()
 
@@ -242,13 +254,19 @@ class Drain:
         self._changed.set()
 
     def _leaving(self) -> Counter[str]:
-        """By group, the pods that are on their way out: accepted by us, or terminating for whatever reason."""
-        return Counter(
-            emptied.cell.group
-            for emptied in self._nodes.values()
-            for pod in emptied.pods.values()
-            if pod.uid not in self._in_flight and (pod.deleting or self._attempt(pod).accepted)
-        )
+        """By group, the pods that are on their way out: accepted by us, or terminating for whatever reason.
+
+        Of nodes that are emptied no longer only the former.
+        """
+        groups = dict(self._left.going())
+        for emptied in self._nodes.values():
+            leaving = (pod for pod in emptied.pods.values() if pod.deleting or self._attempt(pod).accepted)
+            groups.update((pod.uid, emptied.cell.group) for pod in leaving)
+        return Counter(group for uid, group in groups.items() if uid not in self._in_flight)
+
+    def _is_under_way(self, pod: PodFacts) -> bool:
+        """Whether the pod was asked to go, and has said yes or nothing yet."""
+        return pod.uid in self._in_flight or self._attempt(pod).accepted
 
     def _attempt(self, pod: PodFacts) -> Attempt:
         return self._attempts.get(pod.uid, Attempt())
@@ -271,6 +289,8 @@ class Drain:
         monotonic = asyncio.get_running_loop().time()
         uid = candidate.pod.uid
         self._in_flight.pop(uid, None)
+        if answer.result is not Result.ACCEPTED:
+            self._left.refused(uid)
         emptied = self._nodes.get(candidate.pod.node)
         known = None if emptied is None else emptied.pods.get(candidate.pod.key)
         if answer.pause_all:

@@ -2,9 +2,12 @@
 
 import asyncio
 
+import pytest
+
 from ebbtide.sim.actors.kubelet import Timings
 from ebbtide.sim.faults import Answer, When
 from ebbtide.sim.kinds import PODS
+from tests.simulation import volumes
 from tests.simulation.stage import Stage, play
 from tests.simulation.test_evictions import A1, EVICTED, SLOW
 from tests.simulation.wiretap import EVICTION_PATH, LEASE_PATH
@@ -84,14 +87,41 @@ def test_nr_53_no_more_pods_are_under_way_than_the_operator_allows_and_no_place_
     play(story, timings=Timings(stopping=10.0), max_evictions_in_flight=5)
 
 
+@pytest.mark.parametrize("how", ["its signal vanishes", "it is deleted", "it is signalled again"])
+def test_nr_53_pods_count_until_they_have_gone_even_if_their_node_is_emptied_no_longer(how: str) -> None:
+    async def story(stage: Stage) -> None:
+        stage.nodes("a1 S(30s)", "a2 S(20s)", "a3 S(10s)")
+        stage.pods("a1", "slow-1", "slow-2", "slow-3", metadata={"annotations": {"sim.ebbtide/stopping": "25"}})
+        stage.pods("a2", "p1", "p2")
+        stage.start()
+        await stage.until(lambda: len(stage.evicted()) == 2)
+        begun = stage.time
+        if how == "it is deleted":
+            # The pods of a node that has gone are there for another 40 s.
+            stage.delete("a1")
+        else:
+            stage.calm("a1")
+        if how == "it is signalled again":
+            await asyncio.sleep(1)
+            stage.signal("a1")
+        going = set(stage.evicted())
+        await stage.until(lambda: len(stage.evicted()) > 2)
+        assert not going & {pod.name for pod in stage.storage.scan(PODS)}
+        assert stage.time - begun > 20
+        await stage.settle()
+        assert {"p1", "p2"} < set(stage.evicted())
+        assert ("slow-3" in stage.evicted()) is (how == "it is signalled again")
+
+    play(story, max_evictions_in_flight=2)
+
+
 def test_nr_54_a_pod_whose_volume_cannot_follow_is_held_where_the_operator_wants_it() -> None:
     async def story(stage: Stage) -> None:
         stage.nodes("a1 S(30s)", "a2 S(10s)", "a3 S(10s) unready")
         for node, claim in (("a1", "disk"), ("a3", "disk"), ("a1", "unbound")):
-            volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
-            stage.pods(node, f"{claim}-on-{node}", spec={"volumes": volumes})
+            stage.pods(node, f"{claim}-on-{node}", **volumes.using(claim))
         stage.pods("a1", "free")
-        stage.cluster.create(_claim("disk", "pv-1"), _claim("unbound", ""), _volume("pv-1", "a"))
+        stage.cluster.create(volumes.claim("disk", "pv-1"), volumes.claim("unbound"), volumes.disk("pv-1", "a"))
         stage.start()
         await stage.settle(quiet=60)
 
@@ -150,20 +180,3 @@ def test_nr_56_metrics_know_living_nodes_only() -> None:
         assert one.state("b") == ""
 
     play(story)
-
-
-def _claim(name: str, volume: str) -> dict[str, object]:
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeName": volume}
-    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
-
-
-def _volume(name: str, zone: str) -> dict[str, object]:
-    expression = {"key": "topology.ebs.csi.aws.com/zone", "operator": "In", "values": [zone]}
-    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
-    spec = {
-        "capacity": {"storage": "1Gi"},
-        "accessModes": ["ReadWriteOnce"],
-        "nodeAffinity": affinity,
-        "csi": {"driver": "ebs.csi.aws.com", "volumeHandle": name},
-    }
-    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
