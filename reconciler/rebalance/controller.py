@@ -204,6 +204,7 @@ class Rebalance:
 
     def _look_at_empty(self, cell: Cell, memory: CellMemory) -> None:
         """The cell has no live node: forget it, unless its last one took our taint into the autoscaler's cache."""
+        memory.emptied(self._cells.nodes(cell), self._rules, self._clock.monotonic())
         verdict = judge_empty(memory.left_tainted)
         if verdict is None or memory.last_node is None:
             self._memory.forget(cell)

@@ -13,7 +13,7 @@ from ebbtide.kube.backoff import doubled
 from ebbtide.model import Cell, NodeFacts
 from reconciler.rebalance.plan import Change, NodeWrite, Plan, Wish, is_prevented
 from reconciler.rebalance.signal import first_seen
-from reconciler.rebalance.verdict import State, Streak, Verdict
+from reconciler.rebalance.verdict import State, Streak, Verdict, is_remembered
 
 # Two removals of our taint from a node within this time are a fight, not an accident.
 FIGHT_WINDOW = 60.0
@@ -138,6 +138,15 @@ class CellMemory:
         if live:
             self.left_tainted = bool(self.carried)
             self.last_node = live[0]
+
+    def emptied(self, nodes: Iterable[NodeFacts], rules: NodeRebalance, monotonic: float) -> None:
+        """Notes that the cell has no live node: the streak ends, and only what the autoscaler has cached goes on.
+
+        `nodes` are those being deleted, of which it may still take a clean one as template.
+        """
+        clean = any(not is_prevented(node, rules) for node in nodes)
+        self.remembered = not clean and is_remembered(self.streak(monotonic), rules)
+        self.blocked_since = None
 
     def judged(self, verdict: Verdict, monotonic: float) -> None:
         """Notes the verdict, which the next one depends on."""

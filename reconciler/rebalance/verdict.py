@@ -93,6 +93,11 @@ def is_template(node: NodeFacts, rules: NodeRebalance, now: float) -> bool:
     return settled and not node.unschedulable
 
 
+def is_remembered(streak: Streak, rules: NodeRebalance) -> bool:
+    """Whether the autoscaler must have cached the tainted template by now."""
+    return streak.remembered or (streak.blocked_for or 0.0) >= 2 * rules.cluster_autoscaler_scan_interval
+
+
 def _open(facts: CellFacts, plan: Plan, rules: NodeRebalance) -> Verdict:
     left = sum(is_prevented(node, rules) for node in facts.live)
     rest = f"; nodes that still carry the prevent taint: {left}" if left else ""
@@ -111,8 +116,7 @@ def _leak(facts: CellFacts, rules: NodeRebalance, now: float) -> str:
 
 
 def _tainted(facts: CellFacts, streak: Streak, rules: NodeRebalance, now: float) -> Verdict:
-    two_scans = 2 * rules.cluster_autoscaler_scan_interval
-    remembered = streak.remembered or (streak.blocked_for or 0.0) >= two_scans
+    remembered = is_remembered(streak, rules)
     leaks = soonest(_settles_in(n, rules, now) for n in facts.nodes if n.deleting and not is_prevented(n, rules))
     if any(is_template(node, rules, now) for node in facts.live):
         return Verdict(State.BLOCKED, "every node is tainted and the autoscaler sees it", remembered, leaks)

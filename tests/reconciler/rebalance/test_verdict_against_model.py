@@ -16,6 +16,13 @@ memory that this process has not watched being made (a block shorter than two sc
 counted on, so `ineffective` may be wrong in the safe direction. Without that memory it is right: a restarted autoscaler
 fits a pod there.
 
+`stale-template` says that the last live nodes left tainted, and that the autoscaler may therefore refuse the zone for
+ever. Where it has seen them as they were when they left (they were there, marked alike, at its last scan, and one of
+them could be copied) that is an equivalence. Where it has not, either may be wrong: it may have seen no tainted node at
+all, because all were cordoned, and a clean one that came last may have gone before it was copied.
+
+The reconciler is restarted as well: it forgets what it has watched, and counts on less from then on, never on more.
+
 `partial` says that the autoscaler may grow the zone within moments, not that it does now: the clean node may be too
 young, cordoned, or not the one that it meets first. But while no clean node exists, it is not `partial`.
 
@@ -40,7 +47,7 @@ from ebbtide.sim.actors.templates import NodeGroup, Template, refuses, template_
 from reconciler.rebalance.decide import decide
 from reconciler.rebalance.memory import CellMemory
 from reconciler.rebalance.plan import CellFacts, Change, GroupFacts, Plan
-from reconciler.rebalance.verdict import State, Verdict, is_template, judge
+from reconciler.rebalance.verdict import State, Verdict, is_template, judge, judge_empty
 from tests.reconciler.rebalance.builders import DEFAULTS, NOW
 
 CELL = Cell("g", "a")
@@ -68,6 +75,9 @@ class Zone:
     memory: CellMemory = field(default_factory=CellMemory)
     cache: dict[str, Template] = field(default_factory=dict)
     restarted: bool = False
+    # By name, whether a node was tainted: when the autoscaler copied one of them last, and as the last look left them.
+    scanned: Mapping[str, bool] = field(default_factory=dict)
+    left: Mapping[str, bool] = field(default_factory=dict)
     writes_fail: bool = False
     verdict: Verdict | None = None
     due: float | None = None
@@ -123,8 +133,14 @@ class Zone:
             del self.nodes[sorted(self.nodes)[which % len(self.nodes)]]
 
     def restart(self) -> None:
+        """The autoscaler is restarted."""
         self.cache.clear()
         self.restarted = True
+        self.scanned = {}
+
+    def forget(self) -> None:
+        """The reconciler is restarted."""
+        self.memory, self.left = CellMemory(), {}
 
     def _ago(self, seconds: float) -> str:
         return format_time(NOW + self.seconds // 1 - seconds)
@@ -135,12 +151,18 @@ class Zone:
         """One look of the controller: remember, decide, write, judge."""
         self.due = None
         if not self.live:
-            self.memory, self.verdict = CellMemory(), None
+            self.memory.emptied(self.facts, DEFAULTS, self.now)
+            self.verdict = judge_empty(self.memory.left_tainted)
+            if self.verdict is None:
+                self.memory = CellMemory()
+            else:
+                self.seen.add(self.verdict.state)
             return
         self.memory.look(self.facts, True, DEFAULTS, self.now)
         plan = decide(GroupFacts("g", {"a": self._cell()}), CELL, None, DEFAULTS, self.now)
         complete = self._write(plan)
         self.memory.acted(plan, self.facts, complete, DEFAULTS, self.now)
+        self.left = {node.name: _prevented(node) for node in self.live}
         self.verdict = judge(self._cell(), plan, self.memory.streak(self.now), DEFAULTS, self.now)
         self.memory.judged(self.verdict, self.now)
         if self.verdict.look_again_in is not None:
@@ -169,6 +191,7 @@ class Zone:
         if template.live:
             self.cache[GROUP.name] = template
             self.restarted = False
+            self.scanned = {node.name: _prevented(node) for node in self.facts}
 
     def refuses(self, cache: Mapping[str, Template]) -> bool:
         """Whether it refuses the zone, whichever node comes first: only the first one that it may copy counts."""
@@ -177,7 +200,9 @@ class Zone:
         return all(_refuses(order, cache, self.now) for order in orders)
 
     def compare(self) -> None:
-        if self.verdict is None:
+        if not self.nodes:
+            self._compare_empty()
+        if self.verdict is None or not self.live:
             return
         state, clean = self.verdict.state, [node.name for node in self.facts if not _prevented(node)]
         leaves = any(node.deleting and is_template(node, DEFAULTS, self.now) for node in self.facts)
@@ -190,6 +215,13 @@ class Zone:
             assert clean, self
         else:
             assert fresh == (state is State.BLOCKED) or (leaves and fresh), self
+
+    def _compare_empty(self) -> None:
+        stale = self.verdict is not None and self.verdict.state is State.STALE_TEMPLATE
+        assert stale == any(self.left.values()), self
+        saw_them_leave = self.left and self.left.items() <= self.scanned.items()
+        if saw_them_leave and len(set(self.scanned.values())) == 1:
+            assert stale == self.refuses(self.cache), self
 
 
 def _refuses(order: Sequence[Raw], cache: Mapping[str, Template], now: float) -> bool:
@@ -211,6 +243,7 @@ STEPS = st.one_of(
     st.tuples(st.just("delete"), WHICH),
     st.tuples(st.just("vanish"), WHICH),
     st.tuples(st.just("restart")),
+    st.tuples(st.just("forget")),
     st.tuples(st.just("fail"), st.booleans()),
 )
 
@@ -276,6 +309,33 @@ def test_a_restarted_autoscaler_grows_a_zone_that_was_cached() -> None:
     zone.look()
     assert zone.verdict.state is State.CACHED
     assert not zone.refuses(zone.cache)
+
+
+def test_what_was_watched_before_a_zone_was_empty_says_nothing_of_its_next_nodes() -> None:
+    """The block held for a moment, no scan saw it, and the minutes without a node are not minutes of a block."""
+    zone = live_through([("vanish", 0), ("vanish", 0), ("pass", 90), ("join", 0), ("cordon", 0, True)])
+    assert zone.verdict is not None
+    assert zone.verdict.state is State.INEFFECTIVE
+    zone = live_through([("pass", 30), ("vanish", 0), ("vanish", 0), ("pass", 90), ("join", 0), ("cordon", 0, True)])
+    assert zone.verdict is not None
+    assert zone.verdict.state is State.CACHED
+
+
+def test_an_emptied_zone_is_refused_where_it_is_told_so() -> None:
+    """Both ways round, and what a restart of either side makes of it."""
+    emptied = [("vanish", 0), ("vanish", 0)]
+    assert _stale_and_refused([("pass", 30), *emptied]) == (True, True)
+    assert _stale_and_refused([("pass", 30), *emptied, ("forget",)]) == (False, True)
+    assert _stale_and_refused([("pass", 30), *emptied, ("restart",)]) == (True, False)
+    assert _stale_and_refused([("cordon", 0, True), ("cordon", 1, True), ("pass", 30), *emptied]) == (True, False)
+    clean = [("fail", True), ("lose_taint", 0), ("vanish", 1), ("pass", 30), ("vanish", 0)]
+    assert _stale_and_refused(clean) == (False, False)
+
+
+def _stale_and_refused(steps: Sequence[tuple[Any, ...]]) -> tuple[bool, bool]:
+    zone = live_through(steps)
+    assert not zone.nodes
+    return zone.verdict is not None, zone.refuses(zone.cache)
 
 
 def test_only_the_first_copied_node_counts() -> None:
