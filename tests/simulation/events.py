@@ -4,6 +4,7 @@ Every event is somebody else's doing. The functions change the cluster at once a
 when the cluster as it is has no place for it.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from random import Random
 
@@ -22,38 +23,25 @@ from ebbtide.sim.faults import (
     RepeatEvents,
     When,
 )
-from ebbtide.sim.kinds import NAMESPACES, NODES, PODS
+from ebbtide.sim.kinds import NAMESPACES, NODES
 from ebbtide.sim.stored import Object
-from tests.simulation import notation
+from tests.simulation import notation, pod_events
+from tests.simulation.draws import any_node, is_live, is_signalled
 from tests.simulation.stage import Stage
 from tests.simulation.wiretap import EVENT_PATH, EVICTION_PATH, LEASE_PATH, NODE_PATH
 
 Happening = Callable[[Stage, Random], str]
+Weighted = tuple[Happening, float]
 GROUPS = ("g", "h")
 ZONES = ("a", "b", "c")
-QUIET_NAMESPACE = "sometimes-quiet"
 _HOLD = "example.com/hold"
-
-
-def _any(stage: Stage, rng: Random, holds: Callable[[Object], object] = lambda _: True) -> str:
-    """The name of some node of which that holds, "" without one."""
-    names = [node.name for node in stage.storage.scan(NODES) if holds(node.body)]
-    return rng.choice(names) if names else ""
-
-
-def is_signalled(node: Object) -> bool:
-    return any(taint["key"] == vocabulary.SIGNAL_TAINT_KEY for taint in node["spec"].get("taints") or ())
-
-
-def _is_live(node: Object) -> bool:
-    return "deletionTimestamp" not in node["metadata"]
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------
 
 
 def signal(stage: Stage, rng: Random) -> str:
-    name = _any(stage, rng, lambda node: not is_signalled(node) and _is_live(node))
+    name = any_node(stage, rng, lambda node: not is_signalled(node) and is_live(node))
     if name:
         values = [notation.HASH, notation.HASH, "", str(int(stage.now) - 1000), str(int(stage.now)), "1772366000000"]
         stage.taint(name, notation.signal(value := rng.choice(values)))
@@ -62,7 +50,7 @@ def signal(stage: Stage, rng: Random) -> str:
 
 
 def calm(stage: Stage, rng: Random) -> str:
-    name = _any(stage, rng, is_signalled)
+    name = any_node(stage, rng, is_signalled)
     if name:
         stage.calm(name)
     return name and f"signal off {name}"
@@ -81,21 +69,21 @@ def join(stage: Stage, rng: Random) -> str:
 
 
 def label(stage: Stage, rng: Random) -> str:
-    name = _any(stage, rng, lambda node: vocabulary.ZONE_LABEL not in node["metadata"]["labels"])
+    name = any_node(stage, rng, lambda node: vocabulary.ZONE_LABEL not in node["metadata"]["labels"])
     if name:
         stage.label(name, zone=name[0])
     return name and f"zone label on {name}"
 
 
 def leave(stage: Stage, rng: Random) -> str:
-    name = _any(stage, rng)
+    name = any_node(stage, rng)
     if name:
         stage.delete(name)
     return name and f"delete {name}"
 
 
 def recreate(stage: Stage, rng: Random) -> str:
-    name = _any(stage, rng, _is_live)
+    name = any_node(stage, rng, is_live)
     if name:
         group = stage.node(name)["metadata"]["labels"][vocabulary.NODE_GROUP_LABEL]
         stage.delete(name)
@@ -105,7 +93,7 @@ def recreate(stage: Stage, rng: Random) -> str:
 
 
 def die_slowly(stage: Stage, rng: Random) -> str:
-    name = _any(stage, rng, _is_live)
+    name = any_node(stage, rng, is_live)
     if name:
         stage.change(name, lambda body: body["metadata"].update(finalizers=[_HOLD]))
         stage.storage.delete(NODES, name, "", Deletion())
@@ -113,14 +101,14 @@ def die_slowly(stage: Stage, rng: Random) -> str:
 
 
 def die_at_last(stage: Stage, rng: Random) -> str:
-    name = _any(stage, rng, lambda node: not _is_live(node))
+    name = any_node(stage, rng, lambda node: not is_live(node))
     if name:
         stage.change(name, lambda body: body["metadata"].pop("finalizers", None))
     return name and f"{name} is gone"
 
 
 def cordon(stage: Stage, rng: Random) -> str:
-    name = _any(stage, rng, _is_live)
+    name = any_node(stage, rng, is_live)
     if name:
         stage.change(name, lambda body: body["spec"].update(unschedulable=not body["spec"].get("unschedulable", False)))
     return name and f"cordon or uncordon {name}"
@@ -128,7 +116,7 @@ def cordon(stage: Stage, rng: Random) -> str:
 
 def flap(stage: Stage, rng: Random) -> str:
     """A node becomes Ready, or not."""
-    name = _any(stage, rng, _is_live)
+    name = any_node(stage, rng, is_live)
     if not name:
         return ""
     ready = not any(c["type"] == "Ready" and c["status"] == "True" for c in stage.node(name)["status"]["conditions"])
@@ -141,7 +129,7 @@ def flap(stage: Stage, rng: Random) -> str:
 
 def foreign_taint(stage: Stage, rng: Random) -> str:
     """Another writer puts a taint anywhere into the list, or takes one of its own out."""
-    name, letter = _any(stage, rng), rng.choice("XYZ")
+    name, letter = any_node(stage, rng), rng.choice("XYZ")
     if not name:
         return ""
 
@@ -157,14 +145,14 @@ def foreign_taint(stage: Stage, rng: Random) -> str:
 
 
 def strip(stage: Stage, rng: Random) -> str:
-    name = _any(stage, rng, lambda node: "P" in notation.marks(node).split())
+    name = any_node(stage, rng, lambda node: "P" in notation.marks(node).split())
     if name:
         stage.untaint(name, vocabulary.PREVENT_TAINT_KEY)
     return name and f"our taint off {name}"
 
 
 def ignore(stage: Stage, rng: Random) -> str:
-    name = _any(stage, rng, _is_live)
+    name = any_node(stage, rng, is_live)
     if not name:
         return ""
     ignored = vocabulary.BLOCK_ANNOTATION in (stage.node(name)["metadata"].get("annotations") or {})
@@ -175,47 +163,33 @@ def ignore(stage: Stage, rng: Random) -> str:
 def ignore_namespace(stage: Stage, rng: Random) -> str:
     value = rng.choice([None, vocabulary.BLOCK_IGNORE])
     patch = {"metadata": {"annotations": {vocabulary.BLOCK_ANNOTATION: value}}}
-    body = objects.changed(stage.storage.get(NAMESPACES, QUIET_NAMESPACE), patch)
+    body = objects.changed(stage.storage.get(NAMESPACES, pod_events.QUIET_NAMESPACE), patch)
     stage.storage.update(NAMESPACES, body)
-    return f"override {value} on namespace {QUIET_NAMESPACE}"
+    return f"override {value} on namespace {pod_events.QUIET_NAMESPACE}"
 
 
-# --- pods -------------------------------------------------------------------------------------------------------
-
-_POD_SHAPES: Sequence[tuple[str, Object]] = (
-    ("ReplicaSet", {}),
-    ("ReplicaSet", {"metadata": {"labels": {"app": "held"}}}),
-    ("ReplicaSet", {"metadata": {"annotations": {"sim.ebbtide/stopping": "200"}}}),
-    ("ReplicaSet", {"spec": {"priority": 100}}),
-    ("ReplicaSet", {"spec": {"tolerations": [{"operator": "Exists"}]}}),
-    ("ReplicaSet", {"spec": {"tolerations": list(notation.BOTH_TOLERATED)}}),
-    ("ReplicaSet", {"spec": {"tolerations": [notation.BOTH_TOLERATED[1]]}}),
-    ("ReplicaSet", {"status": {"phase": "Succeeded"}}),
-    ("DaemonSet", {}),
-    ("", {}),
-    ("", {"metadata": {"annotations": {vocabulary.MIRROR_POD_ANNOTATION: "x"}}}),
-    ("", {"metadata": {"namespace": QUIET_NAMESPACE}}),
-)
-
-
-def pod(stage: Stage, rng: Random) -> str:
-    node = _any(stage, rng, _is_live)
-    kind, patch = rng.choice(_POD_SHAPES)
-    name = f"p{rng.randrange(40)}"
-    namespace = patch.get("metadata", {}).get("namespace", "default")
-    if not node or stage.storage.peek(PODS, name, namespace) is not None:
+def mark_for_removal(stage: Stage, rng: Random) -> str:
+    """The autoscaler marks a node that it removes, or takes its mark off; some marks were left by one that died."""
+    name = any_node(stage, rng, is_live)
+    if not name:
         return ""
-    stage.pods(node, name, kind=kind, **patch)
-    return f"pod {name} on {node}: {kind} {patch}"
+    if any(
+        taint["key"] == vocabulary.TO_BE_DELETED_TAINT_KEY for taint in stage.node(name)["spec"].get("taints") or ()
+    ):
+        stage.untaint(name, vocabulary.TO_BE_DELETED_TAINT_KEY)
+        return f"the autoscaler keeps {name}"
+    age = rng.choice([0, 0, 600, 1000])
+    stage.taint(name, objects.taint(vocabulary.TO_BE_DELETED_TAINT_KEY, str(int(stage.now) - age)))
+    return f"the autoscaler removes {name}, for {age} s already"
 
 
-def drop_pod(stage: Stage, rng: Random) -> str:
-    pods = [pod for pod in stage.storage.scan(PODS) if not pod.deleting]
-    if not pods:
-        return ""
-    gone = rng.choice(pods)
-    stage.storage.delete(PODS, gone.name, gone.namespace, Deletion(grace_seconds=rng.choice([0, None])))
-    return f"pod {gone.name} is deleted by somebody"
+def refuse_writes(stage: Stage, rng: Random) -> str:
+    """An admission policy that lets nobody write a node, until it is mended."""
+    name, seconds = any_node(stage, rng, is_live), rng.choice([5, 40, 90])
+    if name:
+        refusal = stage.faults.inject(Answer(403, "Forbidden"), When("PATCH", f"/api/v1/nodes/{name}"))
+        asyncio.get_running_loop().call_later(seconds, stage.faults.remove, refusal)
+    return name and f"{name} cannot be written for {seconds} s"
 
 
 # --- the API server ---------------------------------------------------------------------------------------------
@@ -257,7 +231,7 @@ def watch_fault(stage: Stage, rng: Random) -> str:
     return f"{effect} for watches of {path}, {stage.faults.cut_watches(path)} cut"
 
 
-HAPPENINGS: Sequence[tuple[Happening, float]] = (
+HAPPENINGS: Sequence[Weighted] = (
     (signal, 6),
     (calm, 4),
     (join, 4),
@@ -272,8 +246,11 @@ HAPPENINGS: Sequence[tuple[Happening, float]] = (
     (strip, 2),
     (ignore, 1),
     (ignore_namespace, 1),
-    (pod, 8),
-    (drop_pod, 2),
+    (mark_for_removal, 2),
+    (refuse_writes, 1),
+    (pod_events.appear, 8),
+    (pod_events.go, 2),
+    (pod_events.bind_claim, 0.2),
     (fault, 5),
     (watch_fault, 2),
 )
@@ -282,8 +259,9 @@ HAPPENINGS: Sequence[tuple[Happening, float]] = (
 SERVER_TROUBLE: frozenset[Happening] = frozenset((fault, watch_fault))
 
 
-def happen(stage: Stage, rng: Random, *, server_is_well: bool) -> str:
-    """One of them, chosen by weight."""
-    possible = [(what, weight) for what, weight in HAPPENINGS if not (server_is_well and what in SERVER_TROUBLE)]
+def happen(stage: Stage, rng: Random, *others: Weighted, server_is_well: bool) -> str:
+    """One of them, or of others, chosen by weight."""
+    all_of_them = (*HAPPENINGS, *others)
+    possible = [(what, weight) for what, weight in all_of_them if not (server_is_well and what in SERVER_TROUBLE)]
     (chosen,) = rng.choices([what for what, _ in possible], [weight for _, weight in possible])
     return chosen(stage, rng)

@@ -20,7 +20,8 @@ from ebbtide.sim.actors.ensemble import living
 from ebbtide.sim.actors.kubelet import Timings
 from ebbtide.sim.cluster import Cluster
 from ebbtide.sim.time import simulate
-from tests.simulation import events
+from tests.simulation import events, pod_events
+from tests.simulation.guarded import Guarded
 from tests.simulation.invariants import Invariants
 from tests.simulation.oracle import Rest
 from tests.simulation.stage import Replica, Stage, settings
@@ -83,6 +84,8 @@ def _settings(election: dict[str, float], rng: Random) -> Settings:
         max_evictions_in_flight=rng.choice([0, 0, 2]),
         evict_bare_pods=rng.random() < 0.8,
         resync_period=rng.choice([15, 300]),
+        node_groups=rng.choice([["*"], ["*"], ["*"], ["g"]]),
+        zonal_volume_policy=rng.choice(["evict", "hold"]),
     )
 
 
@@ -92,6 +95,7 @@ class _History:
         self._stage = stage
         self._rng = rng
         self._invariants = Invariants(stage)
+        self._guarded = Guarded(stage)
         self._started = 0
         # In some histories only the world changes, so that what replicas must know at every moment is told exactly.
         self._quiet = rng.random() < 0.3
@@ -106,7 +110,7 @@ class _History:
 
     def _set_up(self) -> None:
         stage, rng = self._stage, self._rng
-        stage.cluster.create(objects.namespace(events.QUIET_NAMESPACE))
+        pod_events.set_up(stage)
         for group in events.GROUPS:
             zones = rng.sample(events.ZONES, rng.choice([1, 2, 3]))
             stage.nodes(*(f"{zone}{group}{n}" for zone in zones for n in range(rng.choice([1, 2, 3]))), group=group)
@@ -114,8 +118,8 @@ class _History:
             objects.deployment("web", replicas=3),
             objects.stateful_set("db", replicas=3),
             objects.budget("db", match={"app": "db"}, max_unavailable=1),
-            objects.budget("held", match={"app": "held"}, max_unavailable=0),
         )
+        self._guarded.set_up()
         for _ in range(rng.choice([1, 1, 2])):
             self._start()
 
@@ -125,7 +129,9 @@ class _History:
         if not self._quiet and self._rng.random() < 0.15:
             self._note(self._trouble_a_replica())
             return
-        what = events.happen(self._stage, self._rng, server_is_well=self._quiet)
+        guarded = self._guarded
+        others = ((guarded.stop_or_start, 0.5), (guarded.remove_or_register, 0.5))
+        what = events.happen(self._stage, self._rng, *others, server_is_well=self._quiet)
         if "Watch" in what or "Events" in what or "for watches" in what:
             self._turbulent(_FROZEN)
         elif " for When" in what:
@@ -150,6 +156,7 @@ class _History:
                 replica.tap.wire.reset()
                 return f"all connections of {replica.name} break"
             case _:
+                self._invariants.changes.everywhere()
                 replica.clock.jump(seconds := self._rng.choice([-30, -1, 1, 30]))
                 return f"the clock of {replica.name} jumps by {seconds} s"
 
@@ -191,6 +198,7 @@ class _History:
         stage = self._stage
         stage.faults.clear()
         stage.journal.hooks.clear()
+        self._guarded.register()
         stage.cluster.storage.compact()
         stage.faults.cut_watches()
         if all(replica.task.done() or replica.killed or replica.stopping.is_set() for replica in stage.replicas):
@@ -203,11 +211,13 @@ class _History:
         rest = Rest(stage.storage, stage.settings.node_rebalance, stage.now)
         self._invariants.check_changes(stage.journal.changes)
         account.broken += self._invariants.broken
+        account.broken += self._invariants.changes.broken
         account.broken += rest.faults(zone_vanished=self._invariants.zone_vanished)
+        account.broken += self._guarded.faults()
         leaders = [replica.name for replica in stage.replicas if not replica.task.done() and replica.leads]
         if len(leaders) != 1:
             account.broken.append(f"leading at the end: {leaders}")
-        late = [request for request in stage.journal.deeds if request.time > stage.time - REST]
+        late = [request for request in stage.journal.writes if request.time > stage.time - REST]
         account.broken += [f"no rest: {r.method} {r.path}" for r in late if not r.path.endswith("/eviction")]
         account.diary.append(f"{stage.time:8.3f} {stage.picture()}")
         account.writes = [_canonical(request) for request in stage.journal.requests if request.writes]

@@ -3,16 +3,16 @@
 from fnmatch import fnmatchcase
 
 from ebbtide import vocabulary
-from ebbtide.sim.kinds import LEASES, NAMESPACES, NODES, PODS
-from ebbtide.sim.stored import Event, Object, Stored
+from ebbtide.sim.kinds import LEASES, NODES, PODS
+from ebbtide.sim.stored import Event, Object
 from tests.simulation import notation
-from tests.simulation.events import QUIET_NAMESPACE, is_signalled
-from tests.simulation.oracle import cells, is_ignored, must_stay
+from tests.simulation.changes import Changes
+from tests.simulation.deletions import Deletions
+from tests.simulation.facts import Facts
+from tests.simulation.oracle import CellName, cells
 from tests.simulation.stage import NAMESPACE, Stage
+from tests.simulation.stays import Stays
 from tests.simulation.wiretap import EVENT_PATH, EVICTION_PATH, LEASE_PATH, NODE_PATH, POD_PATH, Change, Request
-
-# A fact that is older than this has reached every replica whose watches work; seconds.
-SLACK = 0.1
 
 
 class Invariants:
@@ -23,15 +23,19 @@ class Invariants:
 
     def __init__(self, stage: Stage) -> None:
         self.broken: list[str] = []
+        self.changes = Changes(stage)
         self.turbulent_until = 0.0
         self.zone_vanished = False
         self._stage = stage
         self._accepted: set[str] = set()
         self._renewed: dict[str, float] = {}
-        self._quiet_changed = 0.0
+        self._holder = ""
+        facts = Facts(stage)
+        self._stays = Stays(stage, facts)
+        self.deletions = Deletions(stage, facts)
+        self._known: frozenset[CellName] = frozenset()
         stage.journal.watchers.append(self)
         stage.storage.listen(self._node_changed, NODES)
-        stage.storage.listen(self._namespace_changed, NAMESPACES)
 
     def check_changes(self, changes: list[Change]) -> None:
         """Looks at what was stored: of what replicas change, only their own marks on nodes are theirs."""
@@ -49,20 +53,28 @@ class Invariants:
         if not request.writes or fnmatchcase(request.path, LEASE_PATH):
             return
         self._check_leader(request)
+        self.changes.arrived(request)
         if request.matches("POST", EVICTION_PATH):
             self._check_eviction(request)
         elif request.matches("PATCH", NODE_PATH):
             self._check_node_write(request)
         elif request.matches("DELETE", POD_PATH):
-            self._check_deletion(request)
+            for problem in self.deletions.arrived(request, calm=self._is_calm):
+                self._say(problem)
         elif not request.matches("POST", EVENT_PATH):
             self._say(f"unexpected {request.method} {request.path}")
 
     def answered(self, request: Request) -> None:
+        self.changes.answered(request)
         if request.status not in (200, 201) or not request.writes:
             return
         if fnmatchcase(request.path, LEASE_PATH) and request.document["spec"].get("holderIdentity") == request.who:
             self._renewed[request.who] = request.time
+            if self._holder != request.who:
+                self._holder = request.who
+                self._stays.begun[request.who] = request.time
+        if request.matches("DELETE", POD_PATH):
+            self.deletions.answered(request)
         if request.matches("POST", EVICTION_PATH):
             self._accepted.add(request.uid)
 
@@ -83,19 +95,6 @@ class Invariants:
         elif not any(_ties_to_what_was_seen(operation) for operation in operations):
             self._say(f"{request.node} is written whatever it is by now: {operations}")
 
-    def _check_deletion(self, request: Request) -> None:
-        """Only a pod that waits for a node, and that somebody makes anew, may be deleted."""
-        uid = request.document["preconditions"]["uid"]
-        pod = self._stage.storage.peek(PODS, request.path.split("/")[-1], request.path.split("/")[4])
-        if pod is None or pod.uid != uid:
-            return
-        owners = pod.body["metadata"].get("ownerReferences") or []
-        if not any(owner.get("controller") for owner in owners):
-            self._say(f"{pod.name} is deleted and nobody makes it anew")
-        bound_at = request.document["preconditions"].get("resourceVersion")
-        if pod.body["spec"].get("nodeName") and bound_at in (None, str(pod.version)):
-            self._say(f"{pod.name} is deleted on {pod.body['spec']['nodeName']}")
-
     # --- evictions ---------------------------------------------------------------------------------------------
 
     def _check_eviction(self, request: Request) -> None:
@@ -106,56 +105,22 @@ class Invariants:
         pod = self._stage.storage.peek(PODS, request.pod, request.path.split("/")[4])
         if pod is None or pod.uid != request.uid:
             return
-        reason = must_stay(pod.body, bare_too=self._stage.settings.node_rebalance.evict_bare_pods)
-        if not reason and self._stage.time > self.turbulent_until:
-            reason = self._has_long_been_safe(pod)
+        reason = self._stays.always(pod)
+        if not reason and self._is_calm:
+            reason = self._stays.known(request, pod, self.turbulent_until)
         if reason:
             self._say(f"{pod.name} on {pod.body['spec']['nodeName']} is evicted: {reason}")
 
-    def _has_long_been_safe(self, pod: Stored) -> str:
-        """Why everybody should know by now that this pod stays, "" if they need not."""
-        versions = self._lately(pod.name, PODS, pod)
-        if all(version["metadata"].get("deletionTimestamp") for version in versions):
-            return "it is terminating"
-        if all(version["status"].get("phase") in ("Succeeded", "Failed") for version in versions):
-            return "it has finished"
-        quiet = is_ignored(self._stage.storage.find(NAMESPACES, QUIET_NAMESPACE).body)
-        if pod.namespace == QUIET_NAMESPACE and quiet and self._stage.time - self._quiet_changed > SLACK:
-            return "its namespace is to be left alone"
-        return self._node_is_no_danger(pod.body["spec"]["nodeName"])
-
-    def _node_is_no_danger(self, name: str) -> str:
-        node = self._stage.storage.peek(NODES, name)
-        if node is None:
-            return ""
-        versions = self._lately(name, NODES, node)
-        if not any(is_signalled(version) for version in versions):
-            return "its node is not signalled"
-        if all("deletionTimestamp" in version["metadata"] for version in versions):
-            return "its node is being deleted"
-        return ""
-
-    def _lately(self, name: str, kind: object, now: Stored) -> list[Object]:
-        """The object as it is, and as it was at any moment within the slack."""
-        versions = [now.body]
-        for change in reversed(self._stage.journal.changes):
-            if change.time < self._stage.time - SLACK:
-                break
-            if change.name == name and change.event.kind is kind and change.before:
-                versions.append(change.before)
-        return versions
+    @property
+    def _is_calm(self) -> bool:
+        return self._stage.time > self.turbulent_until
 
     # --- what others do ----------------------------------------------------------------------------------------
 
     def _node_changed(self, _: Event) -> None:
-        known = cells(self._stage.storage)
-        self._known = getattr(self, "_known", known)
-        self.zone_vanished = self.zone_vanished or not self._known.keys() <= known.keys()
+        known = frozenset(cells(self._stage.storage))
+        self.zone_vanished = self.zone_vanished or not self._known <= known
         self._known = known
-
-    def _namespace_changed(self, event: Event) -> None:
-        if event.stored.name == QUIET_NAMESPACE:
-            self._quiet_changed = self._stage.time
 
     def _say(self, what: str) -> None:
         self.broken.append(f"{self._stage.time:.3f}: {what}")
