@@ -1,0 +1,27 @@
+"""What a role cannot say is said by a policy that comes with it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.chart.helm import NAMESPACE, Helm, Values, only
+from tests.chart.permissions import granted
+from tests.chart.test_permissions import CONFIGURATIONS
+
+
+@pytest.mark.parametrize("values", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+async def test_who_may_patch_pods_by_its_role_is_held_to_its_own(values: Values, tmp_path: Path) -> None:
+    """The webhook, by a policy that is there whenever the permission is, and that goes with it."""
+    objects = await Helm("helm4", tmp_path).render(values)
+    patches = [
+        grant for grant in granted(objects, "ebbtide-webhook") if (grant.verb, grant.resource) == ("patch", "pods")
+    ]
+    kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    found = [each for each in objects if each["kind"] in kinds and each["metadata"]["name"] == "ebbtide-webhook"]
+    assert [each["kind"] for each in found] == list(kinds) * len(patches)
+    for policy, binding in [found] if patches else []:
+        account = only(objects, "Deployment", "ebbtide-webhook")["spec"]["template"]["spec"]["serviceAccountName"]
+        (condition,) = policy["spec"]["matchConditions"]
+        assert condition["expression"].endswith(f'"system:serviceaccount:{NAMESPACE}:{account}"')
+        assert policy["spec"]["failurePolicy"] == "Fail"
+        assert binding["spec"] == {"policyName": "ebbtide-webhook", "validationActions": ["Deny"]}
