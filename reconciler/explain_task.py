@@ -27,6 +27,7 @@ from reconciler.scaler.pool import Phase, Target
 from reconciler.scaler.refusals import SELECTOR, newest
 from reconciler.scaler.shared import ledger
 from reconciler.scaler.task import TaskId
+from reconciler.sources import from_reconciler
 
 SWITCHED_OFF = HeldBack("everything", "the worker scaler is switched off: worker-scaler.run = false")
 # What a task is that nobody knows.
@@ -50,10 +51,14 @@ class _Found:
 
 
 class TaskExplainer:
-    """Answers one question after the other, from the cluster as it is. Raises KubeError."""
+    """Answers one question after the other, from the cluster as it is. Raises KubeError.
 
-    def __init__(self, inquiry: Inquiry, settings: Settings, clock: Clock) -> None:
+    `url` is where the reconciler that leads serves its state; without one it is asked by way of the API server.
+    """
+
+    def __init__(self, inquiry: Inquiry, settings: Settings, clock: Clock, url: str = "") -> None:
         self._inquiry = inquiry
+        self._url = url
         self._settings: WorkerScaler = settings.worker_scaler
         self._clock = clock
 
@@ -92,20 +97,28 @@ class TaskExplainer:
         """The leader's view of workers; why there is none goes to `unknown`."""
         only = "which tasks the local pods have, and what workers say of theirs"
         try:
-            leader = await self._inquiry.leader()
-            if leader is None or not leader.holder:
-                unknown.append(f"{only}: no reconciler leads")
-                return None
-            workers = (await self._inquiry.state_of_leader(leader)).get("workers") or {}
+            state = await self._state()
         except (KubeError, EbbtideError) as error:
             unknown.append(f"{only}: the leader cannot be asked: {error}")
             return None
+        if state is None:
+            unknown.append(f"{only}: no reconciler leads")
+            return None
+        workers = state.get("workers") or {}
         if not workers.get("known"):
-            unknown.append(f"{only}: the reconciler that leads does not run the worker scaler")
+            who = f"the reconciler at {self._url} does not lead, or" if self._url else "the reconciler that leads"
+            unknown.append(f"{only}: {who} does not run the worker scaler")
             return None
         if workers["unread"]:
             unknown.append(f"{only}: the leader has not read everything yet: {workers['unread']}")
         return dict(workers)
+
+    async def _state(self) -> dict[str, Any] | None:
+        """The leader's document, None where nobody leads."""
+        if self._url:
+            return (await from_reconciler(self._url)).document
+        leader = await self._inquiry.leader()
+        return None if leader is None or not leader.holder else await self._inquiry.state_of_leader(leader)
 
     async def _promise(self, task: TaskId, unknown: list[str]) -> tuple[int, ledger.Entry] | None:
         name = ledger.name_of(self._settings.shared_pool_name)
@@ -180,9 +193,10 @@ class TaskExplainer:
         if size is None:
             return self._explained(task, UNKNOWN, nobody, facts, found)
         running = self._least_running(found)
-        if running is None:
+        rules = Rules.of(self._settings)
+        verdict = decide(size, running, rules)
+        if running is None and verdict.target is not decide(size, rules.running + 1, rules).target:
             found.unknown.append("how many tasks the least busy local pod runs")
-        verdict = decide(size, running, Rules.of(self._settings))
         facts["would"] = self._would(verdict, size)
         return self._explained(task, UNKNOWN, f"{nobody}; {_would_words(verdict)}", facts, found)
 

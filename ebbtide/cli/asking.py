@@ -1,7 +1,7 @@
 """What the commands that look at a cluster once have in common: flags, connection, exit codes, forms of output."""
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import Any, Final
 
 import orjson
@@ -22,6 +22,22 @@ def add_flags(parser: ArgumentParser) -> None:
     add_common(parser)
     parser.set_defaults(log_level="warning")
     parser.add_argument("--output", choices=FORMS, default="table", help="form of the answer (default: %(default)s)")
+
+
+def add_url(parser: ArgumentParser) -> None:
+    """`--url`, for what a reconciler knows."""
+    parser.add_argument(
+        "--url",
+        type=_url,
+        metavar="URL",
+        help="ask the reconciler that serves metrics there, as in http://127.0.0.1:8080, instead of finding the leader",
+    )
+
+
+def _url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise ArgumentTypeError(f"{text!r} is no http:// or https:// URL")
+    return text
 
 
 def ask(arguments: Namespace, question: Question, *, patience: float = PATIENCE) -> int:

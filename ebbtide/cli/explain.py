@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from ebbtide.cli import admission
-from ebbtide.cli.asking import Terminal, add_flags, ask, duration, plain, print_json
+from ebbtide.cli.asking import Terminal, add_flags, add_url, ask, duration, plain, print_json
 from ebbtide.cli.workers import of_task
 from ebbtide.clock import SystemClock
 from ebbtide.config import Settings
@@ -68,6 +68,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="SIZE",
         help='size, as in 3GB, of a task that is not known: "where would it go?"',
     )
+    add_url(task)
     for each in (zone, node, pod, task):
         add_flags(each)
 
@@ -76,7 +77,7 @@ def run(arguments: Namespace) -> int:
     if getattr(arguments, "filename", None) is not None:
         return ask(arguments, partial(admission.answer, arguments.filename, arguments.output))
     if isinstance(arguments.subject, TaskId):
-        return ask(arguments, partial(_answer_task, arguments.subject, arguments.data_size, arguments.output))
+        return ask(arguments, partial(_answer_task, arguments))
     pod = arguments.subject if "is_pod" in arguments else None
     return ask(arguments, partial(_answer, arguments.question(arguments.subject), pod, arguments.output))
 
@@ -93,9 +94,10 @@ async def _answer(
     return _told(explanation, form)
 
 
-async def _answer_task(task: TaskId, size: int | None, form: str, client: Client, settings: Settings) -> int:
-    explainer = TaskExplainer(Inquiry(client, settings, settings.home), settings, SystemClock())
-    return _told(await explainer.explain(task, size), form)
+async def _answer_task(arguments: Namespace, client: Client, settings: Settings) -> int:
+    inquiry = Inquiry(client, settings, settings.home)
+    explainer = TaskExplainer(inquiry, settings, SystemClock(), arguments.url or "")
+    return _told(await explainer.explain(arguments.subject, arguments.data_size), arguments.output)
 
 
 def _told(explanation: Explanation, form: str) -> int:

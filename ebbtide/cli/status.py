@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, nullcontext
 from dataclasses import replace
@@ -11,7 +11,7 @@ from typing import Final
 
 from rich.live import Live
 
-from ebbtide.cli.asking import Terminal, add_flags, ask, plain, print_json
+from ebbtide.cli.asking import Terminal, add_flags, add_url, ask, plain, print_json
 from ebbtide.cli.overview import picture
 from ebbtide.clock import SystemClock
 from ebbtide.config import Settings
@@ -31,12 +31,7 @@ _REST_FOR_WORK: Final = 9.0
 def add_arguments(parser: ArgumentParser) -> None:
     add_flags(parser)
     parser.add_argument("--watch", action="store_true", help="show it anew every two seconds until interrupted")
-    parser.add_argument(
-        "--url",
-        type=_url,
-        metavar="URL",
-        help="ask the reconciler that serves metrics there, as in http://127.0.0.1:8080, instead of finding the leader",
-    )
+    add_url(parser)
 
 
 def run(arguments: Namespace) -> int:
@@ -102,9 +97,3 @@ def _note(answer: Answer, told: tuple[str, ...]) -> tuple[str, ...]:
         for note in answer.notes:
             print(f"note: {plain(note)}", file=sys.stderr)
     return answer.notes
-
-
-def _url(text: str) -> str:
-    if not text.startswith(("http://", "https://")):
-        raise ArgumentTypeError(f"{text!r} is no http:// or https:// URL")
-    return text

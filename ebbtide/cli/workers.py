@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ebbtide.cli.asking import duration, plain
+from ebbtide.counting import count
 
 Raw = dict[str, Any]
 
@@ -60,7 +61,7 @@ def of_task(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "reported", ", ".join(told) or "running, without progress yet"
     if would and would.get("size"):
         size, limits = would["size"], would["size"]["limits"]
-        disks = f"{size['workers']} workers with {size['storageGb']} GiB each"
+        disks = f"{count(size['workers'], 'worker')} with {size['storageGb']} GiB each"
         yield "its worker", f"{limits['cpu']} cores and {limits['memory']} at most, {disks}"
 
 
@@ -69,8 +70,8 @@ def _summary(found: Raw) -> str:
     if found["shared"]:
         pool = found["shared"]
         parts.append(f"shared pool of {pool['replicas']} ({pool['usable']} usable, {pool['desired']} wanted)")
-    count = Counter(task["state"] for task in found["tasks"])
-    tasks = ", ".join(f"{count[state]} {state}" for state in _TASK_STATES if count[state])
+    states = Counter(task["state"] for task in found["tasks"])
+    tasks = ", ".join(f"{states[state]} {state}" for state in _TASK_STATES if states[state])
     return f"{', '.join(parts)}; tasks: {tasks or 'none'}"
 
 

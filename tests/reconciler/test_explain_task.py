@@ -149,6 +149,9 @@ def test_where_an_unknown_task_would_go(size: int, scaler: dict[str, Any], pool:
         assert found.facts["would"]["pool"] == pool
         assert ("refused" in found.reason) == (pool is None)
         assert ("size" in found.facts["would"]) == (pool == "dedicated")
+        # Without a leader; where it makes no difference nothing is said of it.
+        matters = size == 1 << 20 and not scaler
+        assert ("how many tasks the least busy local pod runs" in found.facts["unknown"]) == matters
 
     story()
 

@@ -99,9 +99,10 @@ class Connection(web.RequestHandler):
         return response
 
     def _too_long(self) -> str:
-        line = self._begun[:LONGEST_LINE].partition(b"\n")[0].decode(errors="replace")
-        name = parameter_at(line)
-        return f"{name or 'a line of the request'} is too long: a line may have {LONGEST_LINE} bytes"
+        line, ended, _ = self._begun[:LONGEST_LINE].partition(b"\n")
+        # Where the first line is there as a whole it is a header that is too long.
+        name = "a header" if ended else parameter_at(line.decode(errors="replace"))
+        return f"{name or 'the request line'} is too long: a line may have {LONGEST_LINE} bytes"
 
 
 class _Lingering(web.Response):

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
+from aiohttp import web
 
 from ebbtide import vocabulary
 from ebbtide.cli.asking import Terminal
@@ -18,8 +19,10 @@ from ebbtide.sim.faults import Answer, When
 from reconciler.explanation import Explanation, of_cell
 from reconciler.rebalance.decide import decide
 from reconciler.rebalance.plan import HeldBack
-from tests.ebbtide.cli.commands import kubeconfig, run
+from reconciler.scaler.describe import WorkersNow
+from tests.ebbtide.cli.commands import kubeconfig, run, serving
 from tests.reconciler.rebalance.builders import NOW, cell, group, node, rules
+from tests.reconciler.scaler.workers_now import WORKERS
 
 
 def words(explanation: Explanation, width: int = 200) -> str:
@@ -179,3 +182,31 @@ async def test_a_task_that_nobody_knows_and_where_it_would_go(config: str) -> No
     assert said.startswith("task 1-170-139-0: unknown because it has no worker of its own and no promise; it would be")
     assert "its worker 2 cores and 8Gi at most" in said
     assert "not known which tasks the local pods have" in said
+
+
+async def test_a_task_is_asked_for_at_a_url(config: str) -> None:
+    """Of the reconciler that serves there; where it does not answer, the cluster does as far as it can."""
+
+    async def leading(_request: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response({"cells": [], "workers": WORKERS.document()})
+
+    task = str(WORKERS.tasks[0].task)
+    async with serving(leading) as url:
+        ended = await run("explain", "task", task, "--url", url, "--output", "json", "--kubeconfig", config)
+    assert (ended.code, ended.err) == (0, "")
+    told = orjson.loads(ended.out)
+    assert told["facts"]["place"]["pool"] == str(WORKERS.tasks[0].target)
+    assert told["facts"]["unknown"] == []
+    ended = await run("explain", "task", task, "--url", url, "--output", "json", "--kubeconfig", config)
+    assert ended.code == 0
+    assert f"the leader cannot be asked: {url}/api/v1/state cannot be reached" in ended.out
+
+
+async def test_a_reconciler_at_a_url_that_does_not_lead_says_nothing_of_tasks(config: str) -> None:
+    async def following(_request: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response({"cells": [], "workers": WorkersNow(run=True).document()})
+
+    async with serving(following) as url:
+        ended = await run("explain", "task", "1-170-139-0", "--url", url, "--kubeconfig", config)
+    said = " ".join(ended.out.split())
+    assert f"the reconciler at {url} does not lead, or does not run the worker scaler" in said

@@ -97,7 +97,7 @@ def test_a_task_in_words() -> None:
         "place": "dedicated, pod none yet",
         "trouble": "NoCapacity",
         "reported": "totalKvs 12",
-        "its worker": "2 cores and 8Gi at most, 1 workers with 20 GiB each",
+        "its worker": "2 cores and 8Gi at most, 1 worker with 20 GiB each",
     }
 
 

@@ -47,6 +47,15 @@ async def test_the_refusal_of_ten_megabytes_in_a_parameter_arrives(name: str) ->
         assert stage.desk.asked == []
 
 
+async def test_a_header_that_is_too_long_is_not_taken_for_a_parameter() -> None:
+    async with front(known()) as stage:
+        head = f"POST /load_data?{init()} HTTP/1.1\r\nHost: front\r\nX-Long: ".encode()
+        answer = await answered(stage, head, 2**16)
+        assert answer.startswith(b"HTTP/1.0 400 ")
+        assert answer.split(b"\r\n\r\n")[1].startswith(b"a header is too long")
+        assert stage.desk.asked == []
+
+
 @pytest.mark.parametrize("method", ["PUT", "POST"])
 async def test_the_refusal_of_a_large_body_arrives(method: str) -> None:
     async with front(known()) as stage:
