@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +54,18 @@ TOOLS: Mapping[str, str] = {
     "helm3": "helm.sh/helm/v3/cmd/helm",
     "ec2-metadata-mock": "github.com/aws/amazon-ec2-metadata-mock/cmd/ec2-metadata-mock",
     "promtool": "github.com/prometheus/prometheus/cmd/promtool",
+    "certmanager": ".",
+}
+# The kinds that a tool works with: the module that has them as files, and which. They lie beside it in `crds/`.
+CRDS = "crds"
+KINDS: Mapping[str, tuple[str, Sequence[str]]] = {
+    "certmanager": (
+        "github.com/cert-manager/cert-manager",
+        [
+            f"deploy/crds/cert-manager.io_{kind}.yaml"
+            for kind in ("certificaterequests", "certificates", "clusterissuers", "issuers")
+        ],
+    ),
 }
 # Rules need no service discovery: without it promtool is built sooner. The others know no such tag.
 _TAGS = "remove_all_sd"
@@ -119,15 +131,18 @@ def tool(name: str, environ: Mapping[str, str] = os.environ) -> Path:
         return found
     cache = _cache(environ)
     cache.mkdir(parents=True, exist_ok=True)
+    module, kinds = KINDS.get(name, ("", ()))
     with _locked(cache):
         toolchain = find(required_version(HERE / "go.mod"), cache, report)
-        target = cache / f"{name}-{_digest(toolchain, (HERE / name,))}" / name
+        target = cache / f"{name}-{_digest(toolchain, (HERE / name,), kinds)}" / name
         if not target.exists():
             staging = target.parent.with_suffix(".partial")
             staging.mkdir(exist_ok=True)
             output = str(staging / name)
             flags = ["-v", "-tags", _TAGS, "-ldflags", "-s -w", "-o", output]
             _run(toolchain, HERE / name, name, ["build", *flags, TOOLS[name]])
+            if kinds:
+                _copy(toolchain, HERE / name, module, kinds, staging / CRDS)
             staging.rename(target.parent)
     return target
 
@@ -154,12 +169,12 @@ def _cache(environ: Mapping[str, str]) -> Path:
     return Path(base).expanduser().resolve() / "ebbtide" / "controlplane"
 
 
-def _digest(toolchain: Toolchain, modules: Sequence[Path]) -> str:
+def _digest(toolchain: Toolchain, modules: Sequence[Path], copied: Sequence[str] = ()) -> str:
     digest = hashlib.sha256()
     for folder in modules:
-        for name in ("go.mod", "go.sum"):
-            digest.update((folder / name).read_bytes())
-    digest.update("\n".join([toolchain.version, LDFLAGS, *KWOK_STAGES]).encode())
+        for path in (folder / "go.mod", folder / "go.sum", *sorted(folder.glob("*.go"))):
+            digest.update(path.read_bytes())
+    digest.update("\n".join([toolchain.version, LDFLAGS, *KWOK_STAGES, *copied]).encode())
     return digest.hexdigest()[:16]
 
 
@@ -179,25 +194,28 @@ def _build(toolchain: Toolchain, folder: Path) -> None:
     for leftover in folder.parent.glob("*.partial"):
         shutil.rmtree(leftover)
     staging = folder.with_name(f"{folder.name}.partial")
-    (staging / STAGES).mkdir(parents=True)
+    staging.mkdir(parents=True)
     started = time.monotonic()
     report(f"building Kubernetes {VERSION} with {toolchain.version}; once, some minutes")
     _run(toolchain, HERE, "modules", ["mod", "download"])
     for name, package in PROGRAMS.items():
         _run(toolchain, HERE, name, ["build", "-v", "-ldflags", LDFLAGS, "-o", str(staging / name), package])
     _run(toolchain, KWOK, "kwok", ["build", "-v", "-ldflags", "-s -w", "-o", str(staging / "kwok"), KWOK_PACKAGE])
-    _copy_stages(toolchain, staging / STAGES)
+    stages = [f"kustomize/stage/{stage}" for stage in KWOK_STAGES]
+    _copy(toolchain, KWOK, KWOK_MODULE, stages, staging / STAGES)
     staging.rename(folder)
     report(f"built in {time.monotonic() - started:.0f} s: {folder}")
 
 
-def _copy_stages(toolchain: Toolchain, target: Path) -> None:
-    arguments = [str(toolchain.command), "list", "-m", "-f", "{{.Dir}}", KWOK_MODULE]
-    done = subprocess.run(arguments, cwd=KWOK, env=_environment(), capture_output=True, text=True, check=False)
+def _copy(toolchain: Toolchain, folder: Path, module: str, files: Iterable[str], target: Path) -> None:
+    """Files of a module, in the version that the go.mod in `folder` locks, into a folder `target`."""
+    arguments = [str(toolchain.command), "list", "-m", "-f", "{{.Dir}}", module]
+    done = subprocess.run(arguments, cwd=folder, env=_environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise BuildError(f"kwok's module is not there: {done.stderr.strip()}")
-    for stage in KWOK_STAGES:
-        source = Path(done.stdout.strip()) / "kustomize" / "stage" / stage
+        raise BuildError(f"{module} is not there: {done.stderr.strip()}")
+    target.mkdir(exist_ok=True)
+    for file in files:
+        source = Path(done.stdout.strip()) / file
         shutil.copyfile(source, target / source.name)
 
 

@@ -12,12 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.build import HERE, KWOK_STAGES, PROGRAMS, TOOLS, VERSION, Binaries
+from tests.controlplane.build import CRDS, HERE, KINDS, KWOK_STAGES, PROGRAMS, TOOLS, VERSION, Binaries
 from tests.controlplane.processes import Server
 from tests.controlplane.toolchain import GO_PACKAGE
 from tests.controlplane.world import wait_until
 
-_STAGE_FOLDERS = " ".join(f"{Path(stage).parent}" for stage in KWOK_STAGES)
+# What is copied out of modules, by its place there.
+_COPIED = [f"kustomize/stage/{stage}" for stage in KWOK_STAGES] + [
+    each for _, kinds in KINDS.values() for each in kinds
+]
 # `$LOG` gets every command; `$STALL` names a package whose build never ends, `$BREAK` one whose build fails.
 FAKE_GO = f"""#!/bin/sh
 echo "$@" >> "$LOG"
@@ -31,8 +34,9 @@ build)
   if [ "$last" = "$STALL" ]; then echo stalled >> "$LOG"; exec sleep 600; fi
   echo whole > "$2" ;;
 list)
-  for folder in {_STAGE_FOLDERS}; do mkdir -p "$MODULE/kustomize/stage/$folder"; done
-  for stage in {" ".join(KWOK_STAGES)}; do echo stage > "$MODULE/kustomize/stage/$stage"; done
+  for file in {" ".join(_COPIED)}; do
+    mkdir -p "$MODULE/${{file%/*}}"; echo copied > "$MODULE/$file"
+  done
   echo "$MODULE" ;;
 esac
 """
@@ -85,6 +89,13 @@ def test_builds_once(bench: Bench) -> None:
     second = bench.build()
     assert (second.stdout, second.stderr) == (first.stdout, "")
     assert bench.builds() == len(PROGRAMS) + 1 + len(TOOLS)
+
+
+def test_the_kinds_of_a_tool_lie_beside_it(bench: Bench) -> None:
+    bench.build()
+    for name, (_, kinds) in KINDS.items():
+        (built,) = bench.cache.glob(f"controlplane/{name}-*/{name}")
+        assert {path.name for path in (built.parent / CRDS).iterdir()} == {Path(kind).name for kind in kinds}
 
 
 def test_a_failed_build_is_none(bench: Bench) -> None:
