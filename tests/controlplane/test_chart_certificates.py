@@ -10,14 +10,18 @@ from typing import Any
 
 import pytest
 
+from certs.inspect import Certificate, Fault, certificates
 from ebbtide import vocabulary
 from ebbtide.config.admission import Certs
-from ebbtide.kube.resources import MUTATING_WEBHOOKS, SECRETS, Resource
-from tests.controlplane.definitions import defined
-from tests.controlplane.everything import everything
+from ebbtide.kube.resources import SECRETS
+from tests.controlplane.cert_manager import CertManager, Data, cert_manager
+from tests.controlplane.creations import RATE, Creations
+from tests.controlplane.everything import Name, everything
 from tests.controlplane.expectations import all_prevented
 from tests.controlplane.installation import HOST, Release
+from tests.controlplane.program import Process
 from tests.controlplane.test_webhook import excluded
+from tests.controlplane.webhook_service import shown
 from tests.controlplane.world import World
 from tests.webhook.stage import Authority
 
@@ -27,45 +31,67 @@ GUARD = {vocabulary.GUARD_LABEL: vocabulary.GUARD_ENABLED}
 EXISTING: dict[str, Any] = {"mode": "existing", "existingSecret": "somebody-elses"}
 
 
-CERTIFICATES = Resource("cert-manager.io", "v1", "certificates", "Certificate", namespaced=True)
-ISSUERS = Resource("cert-manager.io", "v1", "issuers", "Issuer", namespaced=True)
-
-
-@pytest.fixture
-async def cert_manager(cluster: World) -> AsyncIterator[None]:
-    """The kinds that cert-manager brings."""
-    async with defined(cluster, CERTIFICATES, ISSUERS):
-        yield
+# Whatever becomes of the webhook is seen. The API server waits longer than by default: here a process may not be run
+# for so long.
+STRICT: dict[str, Any] = {"pods": {"failurePolicy": "Fail", "timeoutSeconds": 10}}
+BY_CERT_MANAGER: dict[str, Any] = {"mode": "cert-manager"}
 
 
 @pytest.fixture(params=["helm4", "helm3"])
 async def release(request: pytest.FixtureRequest, cluster: World, tmp_path: Path) -> AsyncIterator[Release]:
-    """One that can be installed, in a cluster with a zone that is blocked as soon as somebody looks."""
-    made = Release(cluster, tmp_path, request.param)
-    (signalled,) = await cluster.add_nodes("a", 1)
-    await cluster.signal(signalled, value="1700000000")
-    await cluster.add_nodes("b", 1)
-    async with made.home():
+    async with _blocked(cluster, tmp_path, request.param) as made:
         yield made
 
 
-async def test_served_with_what_cert_manager_makes_of_the_objects_of_the_chart(
-    release: Release, cluster: World, cert_manager: None, tmp_path: Path
+async def test_served_with_what_cert_manager_issues_and_injects(
+    release: Release, cluster: World, tmp_path: Path
 ) -> None:
-    """Its controller and its injector are played here; then on to certificates of our own, and back."""
-    await release.install(certificates={"mode": "cert-manager"})
-    await _issue_and_inject(release, tmp_path)
-    async with _serving(release):
-        await all_prevented(cluster, [f"{cluster.name}-a-0"])
-        await _excludes(cluster, "of-cert-manager")
-    await release.upgrade()
-    async with _serving(release):
-        await _excludes(cluster, "own")
-    await release.upgrade(certificates={"mode": "cert-manager"})
-    await _issue_and_inject(release, tmp_path)
-    async with _serving(release):
-        await _excludes(cluster, "of-cert-manager-again")
-    await release.uninstall()
+    """Then on to certificates of our own, and back. Uninstalled, it leaves the Secrets, which cert-manager keeps."""
+    async with cert_manager(release, tmp_path) as issuer:
+        before = await _inside(release)
+        await release.install(certificates=BY_CERT_MANAGER)
+        await _issued_and_injected(issuer)
+        async with _serving(release):
+            await all_prevented(cluster, [f"{cluster.name}-a-0"])
+            await _excludes(cluster, "of-cert-manager")
+            assert await shown(release.port) == _leaf(await issuer.issued(issuer.leaf))
+        await release.upgrade()
+        async with _serving(release):
+            await _excludes(cluster, "own")
+        await release.upgrade(certificates=BY_CERT_MANAGER)
+        await _issued_and_injected(issuer)
+        async with _serving(release):
+            await _excludes(cluster, "of-cert-manager-again")
+        await release.uninstall()
+        kept = {("secrets", release.namespace, f"{issuer.leaf}-{each}") for each in ("ca", "cert")}
+        await _left(release, before | kept)
+
+
+async def test_a_renewal_by_cert_manager_is_served_without_a_restart_and_no_pod_notices(
+    cluster: World, tmp_path: Path
+) -> None:
+    """The leaf's Secret is deleted; then the CA is renewed, and a leaf by it. Kubelets are late with each."""
+    async with _blocked(cluster, tmp_path, "helm4") as release, cert_manager(release, tmp_path) as issuer:
+        await release.install(certificates=BY_CERT_MANAGER, webhook=STRICT)
+        first, authority = await _issued_and_injected(issuer)
+        load = Creations(cluster)
+        async with _serving(release) as webhook:
+            await all_prevented(cluster, [f"{cluster.name}-a-0"])
+            await _excludes(cluster, "first")
+            async with load.going_on():
+                await issuer.lose(issuer.leaf)
+                second = await issuer.issued(issuer.leaf, before=first)
+                await _taken_up_late(release, load, second)
+                await issuer.renew(issuer.authority)
+                await issuer.issued(issuer.authority, before=authority)
+                await issuer.renew(issuer.leaf)
+                third = await issuer.issued(issuer.leaf, before=second)
+                await issuer.injected(third)
+                await _taken_up_late(release, load, third)
+            assert webhook.process.returncode is None
+        await release.uninstall()
+    assert [first["ca.crt"] == second["ca.crt"], second["ca.crt"] == third["ca.crt"]] == [True, False]
+    assert [each for each in load.done if each.zones != ("a",)] == []
 
 
 async def test_upgraded_to_another_certificate_and_rolled_back_it_goes_on_serving(
@@ -73,7 +99,7 @@ async def test_upgraded_to_another_certificate_and_rolled_back_it_goes_on_servin
 ) -> None:
     """Own CA, somebody else's Secret, own CA again; then uninstalled, and what was made at run time goes as well."""
     secret = await _somebody_elses(release, tmp_path)
-    before = {name for name in await everything(cluster.plane) if name[1] == release.namespace}
+    before = await _inside(release)
     await release.install()
     async with _serving(release):
         await all_prevented(cluster, [f"{cluster.name}-a-0"])
@@ -86,20 +112,75 @@ async def test_upgraded_to_another_certificate_and_rolled_back_it_goes_on_servin
     async with _serving(release):
         await _excludes(cluster, "own-again")
     await release.uninstall()
-
-    async def gone() -> bool:
-        return {name for name in await everything(cluster.plane) if name[1] == release.namespace} == before
-
-    await cluster.wait_until(gone, "only what was there before is left")
+    await _left(release, before)
     assert (await cluster.client.get(SECRETS, "somebody-elses", namespace=release.namespace))["data"] == secret
 
 
 @asynccontextmanager
-async def _serving(release: Release) -> AsyncIterator[None]:
+async def _blocked(cluster: World, folder: Path, helm: str) -> AsyncIterator[Release]:
+    """One that can be installed, in a cluster with a zone that is blocked as soon as somebody looks."""
+    made = Release(cluster, folder, helm)
+    (signalled,) = await cluster.add_nodes("a", 1)
+    await cluster.signal(signalled, value="1700000000")
+    await cluster.add_nodes("b", 1)
+    async with made.home():
+        yield made
+
+
+@asynccontextmanager
+async def _serving(release: Release) -> AsyncIterator[Process]:
+    """Reconciler and webhook are ready; the webhook."""
     async with release.running("reconciler") as reconciler, release.running("webhook") as webhook:
         await release.ready(reconciler)
         await release.ready(webhook)
-        yield
+        yield webhook
+
+
+async def _inside(release: Release) -> set[Name]:
+    """What there is in the namespace of the release."""
+    return {name for name in await everything(release.cluster.plane) if name[1] == release.namespace}
+
+
+async def _left(release: Release, expected: set[Name]) -> None:
+    async def just_that() -> bool:
+        return await _inside(release) == expected
+
+    await release.cluster.wait_until(just_that, f"only {expected} is left")
+
+
+async def _issued_and_injected(issuer: CertManager) -> tuple[Data, Data]:
+    """The leaf's Secret and the CA's."""
+    leaf = await issuer.issued(issuer.leaf)
+    await issuer.injected(leaf)
+    return leaf, await issuer.issued(issuer.authority)
+
+
+async def _taken_up_late(release: Release, load: Creations, renewed: Data) -> None:
+    """Pods are created before the kubelet has noticed, while the webhook takes it up, and after."""
+    await _more(release, load)
+    await release.mount_again("webhook")
+
+    async def served() -> bool:
+        return await shown(release.port) == _leaf(renewed)
+
+    await release.cluster.wait_until(served, "the renewed leaf is served")
+    await _more(release, load)
+
+
+async def _more(release: Release, load: Creations) -> None:
+    """Until a second's worth of pods more has been created."""
+    before = len(load.done)
+
+    async def done() -> bool:
+        return len(load.done) > before + RATE
+
+    await release.cluster.wait_until(done, "more pods have been created")
+
+
+def _leaf(secret: Data) -> Certificate:
+    found = certificates(secret["tls.crt"], "the leaf")
+    assert not isinstance(found, Fault)
+    return found[0]
 
 
 async def _excludes(cluster: World, name: str) -> None:
@@ -113,27 +194,6 @@ async def _somebody_elses(release: Release, folder: Path) -> dict[str, str]:
     body = {"metadata": {"name": "somebody-elses"}, "type": "kubernetes.io/tls", "data": data}
     await release.cluster.client.create(SECRETS, body, namespace=release.namespace)
     return data
-
-
-async def _issue_and_inject(release: Release, folder: Path) -> None:
-    """What cert-manager does for a Certificate, and its injector for who names that Certificate."""
-    client, name = release.cluster.client, f"{release.fullname}-webhook"
-    spec = (await client.get(CERTIFICATES, name, namespace=release.namespace))["spec"]
-    Authority(folder, Certs(extra_sans=(*spec["dnsNames"], *spec["ipAddresses"]))).issue()
-    secret, data = spec["secretName"], _pair(folder)
-    body = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": secret},
-        "type": "kubernetes.io/tls",
-        "data": data,
-    }
-    await client.apply(SECRETS, secret, body, namespace=release.namespace, field_manager="cert-manager")
-    async for found in client.list(MUTATING_WEBHOOKS):
-        wanted = found["metadata"].get("annotations", {}).get("cert-manager.io/inject-ca-from")
-        if wanted == f"{release.namespace}/{name}":
-            operation = {"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": data["ca.crt"]}
-            await client.patch_json(MUTATING_WEBHOOKS, found["metadata"]["name"], [operation])
 
 
 def _pair(folder: Path) -> dict[str, str]:
