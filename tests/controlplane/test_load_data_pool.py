@@ -50,8 +50,8 @@ class Replica:
     def __init__(self, workers: Site, folder: Path, token: str, proxy: FaultProxy, stack: AsyncExitStack) -> None:
         self.port = free_port()
         self._workers, self._folder, self._token, self._proxy = workers, folder, token, proxy
-        # However late a client comes: three hundred of them keep this machine busy.
-        rules = {"shared_idle_pod_expire_sec": IDLE, "status_timeout": 60, "reservation_seconds": 600}
+        # Three hundred clients keep this machine busy: one may come late to where it was sent.
+        rules = {"shared_idle_pod_expire_sec": IDLE, "status_timeout": 60, "reservation_seconds": 60}
         self._text = workers.text(port=self.port, **rules)
         self._stack = stack
         self._running: Process | None = None
@@ -158,6 +158,8 @@ async def fronts_answer(workers: Site, leader: Replica, follower: Replica, clien
 
 async def end_all(workers: Site) -> dict[int, float]:
     """In random order, but for one pod's; gives the loop's time at which each pod's last task ended."""
+    # Until a task has been seen after its client was sent there once more, it may still be on its way.
+    await asked_again(workers)
     by_pod = {int(name.rpartition("-")[2]): worker for name, worker in workers.crew.workers.items()}
     tasks = [(ordinal, str(task)) for ordinal, worker in by_pod.items() for task in worker.tasks if ordinal != LAST]
     Random(1).shuffle(tasks)
