@@ -19,7 +19,7 @@ from bench.figures import Series, heading, milliseconds, ratio, row
 from bench.setting import arguments, on_control_plane
 from ebbtide.kube.client import Client
 from ebbtide.kube.resources import CONFIG_MAPS
-from reconciler.scaler.pool import Arrival
+from reconciler.scaler.contract import Arrival
 from reconciler.scaler.shared.controller import Shared
 from reconciler.scaler.task import TaskId
 from tests.controlplane.pool import basis, pool, usable

@@ -9,8 +9,8 @@ from reconciler.readmission import wiring as readmission
 from reconciler.rebalance import wiring as rebalance
 from reconciler.rebalance.status import CellStatus
 from reconciler.scaler import wiring as scaler
+from reconciler.scaler.contract import Desk
 from reconciler.scaler.describe import WorkersNow
-from reconciler.scaler.pool import Desk
 from reconciler.signals import wiring as signals
 
 

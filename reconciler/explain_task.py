@@ -17,13 +17,13 @@ from ebbtide.model import format_time
 from reconciler.explanation import Explanation, Facts
 from reconciler.inquiry import Inquiry
 from reconciler.rebalance.plan import HeldBack
+from reconciler.scaler.contract import Phase, Target
 from reconciler.scaler.dedicated import decide as dedicated
 from reconciler.scaler.dedicated.sizes import Sizes, tiers_of
 from reconciler.scaler.dedicated.snapshot import Worker
 from reconciler.scaler.dedicated.snapshot import read as read_worker
 from reconciler.scaler.placement import Rules, Verdict, decide
 from reconciler.scaler.pods import WorkerPod, worker_pod, worker_set
-from reconciler.scaler.pool import Phase, Target
 from reconciler.scaler.refusals import SELECTOR, newest
 from reconciler.scaler.shared import ledger
 from reconciler.scaler.task import TaskId

@@ -9,8 +9,11 @@
     status/      asks workers for their tasks, and keeps the last answers
     stores       pods, sets and claims of the workers' namespace, watched once for all
     discovery    whether everything was read that has to be before an unknown task is one
+    contract     what front, desk and placements say to each other
+    knowledge    what the placements are built on: objects, answers, and the way to ask
+    refusals     why pods of workers are not made; resolving: whether DNS knows their names
     budget       keeps busy workers from being evicted
     describe     how things stand, for people
 
-`task`, `pods` and `pool` are the words that all of them share.
+`task`, `pods` and `contract` are the words that all of them share.
 """

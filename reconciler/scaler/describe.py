@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from reconciler.scaler.contract import TaskRecord
 from reconciler.scaler.dedicated.placement import Dedicated
 from reconciler.scaler.dedicated.report import Seen
 from reconciler.scaler.desk import TaskDesk
-from reconciler.scaler.pool import TaskRecord
 from reconciler.scaler.shared.controller import Shared
 from reconciler.scaler.task import write_states
 

@@ -12,10 +12,7 @@ from typing import Final
 
 import structlog
 
-from reconciler.scaler.discovery import Discovery
-from reconciler.scaler.local.controller import Local
-from reconciler.scaler.placement import Rules, Verdict, decide
-from reconciler.scaler.pool import (
+from reconciler.scaler.contract import (
     MOST_AT_ONCE,
     Arrival,
     Phase,
@@ -28,6 +25,9 @@ from reconciler.scaler.pool import (
     Unavailable,
     too_many,
 )
+from reconciler.scaler.discovery import Discovery
+from reconciler.scaler.local.controller import Local
+from reconciler.scaler.placement import Rules, Verdict, decide
 from reconciler.scaler.report import PlacementReport, Result
 from reconciler.scaler.task import TaskId, TaskPrefix
 
@@ -64,7 +64,7 @@ class _Flight:
 
 
 class TaskDesk:
-    """The desk; see `pool.Desk`. Places tasks while `run` runs; `find` and `records` answer from memory at any time."""
+    """The desk; see `contract.Desk`. Places tasks while `run` runs; `find` and `records` answer at any time."""
 
     def __init__(
         self,

@@ -7,8 +7,8 @@ local pods have to be asked anew for each one that a request names for the first
 
 from collections.abc import Sequence
 
+from reconciler.scaler.contract import Placement
 from reconciler.scaler.local.controller import Local
-from reconciler.scaler.pool import Placement
 from reconciler.scaler.status.clusters import Clusters
 from reconciler.scaler.status.rounds import Rounds
 from reconciler.scaler.stores import Stores

@@ -42,7 +42,8 @@ def _writes(namespace: str) -> list[Need]:
     return [
         *_in(namespace, STATEFUL_SETS, ("create", "patch", "delete"), "to make, resize and remove workers"),
         *_in(namespace, SERVICES, ("get", "list", "create"), "to give workers their names"),
-        *_in(namespace, PODS, ("get", "patch"), "to mark busy workers"),
+        *_in(namespace, PODS, ("get",), "to look again at a worker that does not run, before it is removed"),
+        *_in(namespace, PODS, ("patch",), "to mark busy workers"),
         *_in(namespace, PODS, ("delete",), "to have idle workers made anew elsewhere", essential=False),
         *_in(namespace, PERSISTENT_VOLUME_CLAIMS, ("delete",), "to remove volumes without a worker"),
         # A server-side apply that creates is asked for both.

@@ -14,7 +14,7 @@ from typing import Self
 
 from ebbtide.config.scaler import WorkerScaler
 from ebbtide.counting import count
-from reconciler.scaler.pool import Target
+from reconciler.scaler.contract import Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from ebbtide import vocabulary
+from reconciler.scaler.contract import Arrival, Phase, Place, Target, TaskRecord
 from reconciler.scaler.pods import WorkerPod
-from reconciler.scaler.pool import Arrival, Phase, Place, Target, TaskRecord
 from reconciler.scaler.task import TaskId
 
 log = structlog.stdlib.get_logger(__name__)
@@ -105,7 +105,7 @@ class StatusReport:
         tell("tasks of a worker are unknown", pod=pod.key, reason=reason)
 
 
-class TaskFigures(Collector):
+class TaskMetrics(Collector):
     """`worker_scaler_tasks`: counted when somebody asks. Nothing is told while this process does not lead."""
 
     def __init__(self, registry: CollectorRegistry, records: Callable[[], Iterable[TaskRecord] | None]) -> None:

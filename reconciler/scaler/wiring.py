@@ -10,11 +10,11 @@ from reconciler.scaler.dedicated import wiring as dedicated
 from reconciler.scaler.describe import WorkersNow, describer
 from reconciler.scaler.desk import Placements, TaskDesk
 from reconciler.scaler.discovery import Discovery
-from reconciler.scaler.figures import WorkerFigures
-from reconciler.scaler.ground import Ground
+from reconciler.scaler.knowledge import Knowledge
 from reconciler.scaler.local.controller import Local
+from reconciler.scaler.metrics import WorkerMetrics
 from reconciler.scaler.placement import Rules
-from reconciler.scaler.report import PlacementReport, StatusReport, TaskFigures
+from reconciler.scaler.report import PlacementReport, StatusReport, TaskMetrics
 from reconciler.scaler.shared import wiring as shared
 from reconciler.scaler.status.ask import Workers
 from reconciler.scaler.status.book import Book
@@ -35,27 +35,27 @@ class Scaler:
 def build(context: Context) -> Scaler:
     """The worker scaler as the settings want it; in a dry run without anything that could write."""
     settings, registry = context.settings.worker_scaler, context.registry
-    ground = _ground(context)
-    rounds = Rounds(settings, ground.stores, ground.book, ground.clusters, StatusReport(registry))
-    figures = WorkerFigures(registry)
-    local = Local(settings, ground)
-    own = dedicated.build(context, ground, figures)
-    pool = shared.build(context, ground, figures, rounds.hurry)
+    knowledge = _knowledge(context)
+    rounds = Rounds(settings, knowledge.stores, knowledge.book, knowledge.clusters, StatusReport(registry))
+    metrics = WorkerMetrics(registry)
+    local = Local(settings, knowledge)
+    own = dedicated.build(context, knowledge, metrics)
+    pool = shared.build(context, knowledge, metrics, rounds.hurry)
     placements = Placements(own, pool, local)
-    discovery = Discovery(ground.stores, ground.clusters, rounds, placements.all, local)
+    discovery = Discovery(knowledge.stores, knowledge.clusters, rounds, placements.all, local)
     desk = TaskDesk(Rules.of(settings), placements, discovery, PlacementReport(registry))
-    ground.clusters.add_source(desk.clusters)
-    TaskFigures(registry, lambda: desk.everything() if desk.running else None)
-    figures.of_pool(vocabulary.POOL_SHARED, lambda: pool.worker_states() if desk.running else ())
+    knowledge.clusters.add_source(desk.clusters)
+    TaskMetrics(registry, lambda: desk.everything() if desk.running else None)
+    metrics.of_pool(vocabulary.POOL_SHARED, lambda: pool.worker_states() if desk.running else ())
     budget = Budget(context.client, settings.namespace, dry_run=context.dry_run)
     # Rounds first: they begin the term's book, which the others read.
     return Scaler(desk, describer(desk, own, pool), (rounds, own.upkeep, pool, budget, desk))
 
 
-def _ground(context: Context) -> Ground:
+def _knowledge(context: Context) -> Knowledge:
     settings = context.settings.worker_scaler
     stores = Stores(context.client, settings.namespace, context.ages)
     workers = Workers(settings, context.connect)
     context.shared.run_beside(*stores.watches, workers)
     book = Book(stores, context.clock, workers.ask)
-    return Ground(stores, book, Clusters(settings.cluster_id, stores), workers, context.clock)
+    return Knowledge(stores, book, Clusters(settings.cluster_id, stores), workers, context.clock)

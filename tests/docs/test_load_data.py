@@ -5,12 +5,12 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from reconciler.scaler.contract import MOST_AT_ONCE
 from reconciler.scaler.front.answers import Status
 from reconciler.scaler.front.app import BODY_WITHIN, LARGEST_BODY
 from reconciler.scaler.front.query import Kind
 from reconciler.scaler.front.report import Report
 from reconciler.scaler.front.serving import HEAD_WITHIN, LONGEST_LINE
-from reconciler.scaler.pool import MOST_AT_ONCE
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 METRICS, PAGE = ((DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("metrics", "worker-scaler"))

@@ -28,7 +28,7 @@ from reconciler.rebalance.answers import Result
 from reconciler.rebalance.report import Report
 from reconciler.rebalance.verdict import State
 from reconciler.scaler.dedicated import stories as dedicated_stories
-from reconciler.scaler.figures import Cleanup, WorkerFigures, WorkerState
+from reconciler.scaler.metrics import Cleanup, WorkerMetrics, WorkerState
 from reconciler.scaler.shared import stories as shared_stories
 from reconciler.scaler.shared.conditions import Reason
 from reconciler.scaler.shared.report import KINDS
@@ -64,7 +64,7 @@ def test_every_metric_of_certificates_is_listed() -> None:
 
 def test_every_metric_of_workers_is_listed() -> None:
     registry = CollectorRegistry()
-    SharedReport(registry, None, WorkerFigures(registry), lambda: Subject("n", "pool", ""))
+    SharedReport(registry, None, WorkerMetrics(registry), lambda: Subject("n", "pool", ""))
     assert told(registry) <= {row for row in ROWS if row.startswith("worker_scaler_")}
 
 

@@ -12,8 +12,8 @@ from ebbtide.kube.access import from_url
 from ebbtide.kube.client import Client
 from reconciler.main import Reconciler
 from reconciler.place import Place
-from reconciler.scaler.pool import Phase, Target
-from reconciler.scaler.report import PlacementReport, Result, StatusReport, TaskFigures
+from reconciler.scaler.contract import Phase, Target
+from reconciler.scaler.report import PlacementReport, Result, StatusReport, TaskMetrics
 from reconciler.scaler.shared.facts import State
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
@@ -30,7 +30,7 @@ def test_every_metric_about_tasks_is_listed() -> None:
     registry = CollectorRegistry()
     PlacementReport(registry)
     StatusReport(registry)
-    TaskFigures(registry, tuple)
+    TaskMetrics(registry, tuple)
     assert told(registry) <= ROWS
 
 

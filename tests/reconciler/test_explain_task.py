@@ -16,8 +16,8 @@ from ebbtide.sim.wire import Wire
 from reconciler.explain_task import TaskExplainer
 from reconciler.explanation import Explanation
 from reconciler.inquiry import Inquiry
+from reconciler.scaler.contract import Phase, Target, TaskRecord
 from reconciler.scaler.describe import WorkersNow
-from reconciler.scaler.pool import Phase, Target, TaskRecord
 from reconciler.scaler.shared import ledger
 from reconciler.scaler.task import TaskId
 from tests.reconciler.scaler.refused import QUOTA, tell

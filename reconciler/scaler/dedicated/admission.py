@@ -7,8 +7,8 @@ is never asked.
 from typing import Final
 
 from ebbtide.vocabulary import POOL_DEDICATED
+from reconciler.scaler.contract import Unavailable
 from reconciler.scaler.pods import WorkerSet
-from reconciler.scaler.pool import Unavailable
 from reconciler.scaler.stores import Stores
 
 _RETRY_AFTER: Final = 10

@@ -7,6 +7,7 @@ from ebbtide.vocabulary import POOL_DEDICATED
 from reconciler.engine.beside import running
 from reconciler.engine.controller import Again, Controller
 from reconciler.engine.informer import connect
+from reconciler.scaler.contract import Unavailable
 from reconciler.scaler.dedicated.act import Act
 from reconciler.scaler.dedicated.basis import Basis
 from reconciler.scaler.dedicated.census import Census
@@ -16,9 +17,8 @@ from reconciler.scaler.dedicated.removal import Orphans, Removal
 from reconciler.scaler.dedicated.snapshot import Foreign, Worker, owner_name, read
 from reconciler.scaler.dedicated.spawn import Spawn
 from reconciler.scaler.dedicated.wants import Want
-from reconciler.scaler.figures import WorkerState
+from reconciler.scaler.metrics import WorkerState
 from reconciler.scaler.pods import WorkerClaim, WorkerPod, WorkerSet
-from reconciler.scaler.pool import Unavailable
 from reconciler.scaler.refusals import CLOCKS_DIFFER, READ_EVERY
 from reconciler.scaler.stores import Stores
 

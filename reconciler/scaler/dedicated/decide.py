@@ -14,7 +14,7 @@ from enum import Enum, StrEnum
 from typing import Final, Self
 
 from ebbtide.config.scaler import WorkerScaler
-from reconciler.scaler.figures import Cleanup, WorkerState
+from reconciler.scaler.metrics import Cleanup, WorkerState
 from reconciler.scaler.refusals import is_of_quota
 
 # Sums of seconds are not exact: a look that comes too early by less than this would be repeated at the same instant.

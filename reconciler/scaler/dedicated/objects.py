@@ -8,8 +8,8 @@ from typing import Any, Final
 from ebbtide import vocabulary
 from ebbtide.kube.resources import SERVICES, STATEFUL_SETS
 from ebbtide.model import CellLabels
+from reconciler.scaler.contract import Arrival
 from reconciler.scaler.pods import WorkerSet
-from reconciler.scaler.pool import Arrival
 from reconciler.scaler.size import Size
 from reconciler.scaler.template import Template, Wear, claim_templates, pod_template
 

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
+from reconciler.scaler.contract import Arrival, Phase, Place, Target, TaskRecord, Unavailable
 from reconciler.scaler.dedicated.basis import Basis
 from reconciler.scaler.dedicated.controller import Upkeep
 from reconciler.scaler.dedicated.report import Seen
 from reconciler.scaler.dedicated.snapshot import Worker
-from reconciler.scaler.ground import Ground
-from reconciler.scaler.pool import Arrival, Phase, Place, Target, TaskRecord, Unavailable
+from reconciler.scaler.knowledge import Knowledge
 from reconciler.scaler.task import TaskId, TaskState
 
 # How long a client that cancels is kept waiting for the API server before it is told to come again; seconds.
@@ -22,10 +22,10 @@ class Dedicated:
 
     target = Target.DEDICATED
 
-    def __init__(self, basis: Basis, upkeep: Upkeep, ground: Ground, *, dry_run: bool) -> None:
+    def __init__(self, basis: Basis, upkeep: Upkeep, knowledge: Knowledge, *, dry_run: bool) -> None:
         self.upkeep = upkeep
         self._basis = basis
-        self._ground = ground
+        self._knowledge = knowledge
         self._dry_run = dry_run
 
     # --- what is known -------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ class Dedicated:
             return False
         if worker.pod is None:
             raise Unavailable("its worker has no pod yet")
-        await self._ground.cancel(worker.pod, worker.cluster, task)
+        await self._knowledge.cancel(worker.pod, worker.cluster, task)
         return True
 
     async def _remove(self, worker: Worker) -> bool:

@@ -13,7 +13,7 @@ from reconciler.scaler.dedicated.basis import Basis
 from reconciler.scaler.dedicated.decide import SHORTEST, Verdict, decide
 from reconciler.scaler.dedicated.memory import Life
 from reconciler.scaler.dedicated.snapshot import Worker
-from reconciler.scaler.figures import Cleanup
+from reconciler.scaler.metrics import Cleanup
 from reconciler.scaler.pods import WorkerClaim, WorkerPod
 from reconciler.scaler.status.book import StatusUnknown
 

@@ -8,12 +8,12 @@ import structlog
 from ebbtide.kube.resources import PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
 from ebbtide.vocabulary import POOL_DEDICATED
 from reconciler.engine.events import Event, Recorder, Regarding
+from reconciler.scaler.contract import Arrival, Unavailable
 from reconciler.scaler.dedicated import stories
 from reconciler.scaler.dedicated.decide import Trouble, Verdict
 from reconciler.scaler.dedicated.snapshot import Foreign, Worker
-from reconciler.scaler.figures import Cleanup, WorkerFigures, WorkerState
+from reconciler.scaler.metrics import Cleanup, WorkerMetrics, WorkerState
 from reconciler.scaler.pods import WorkerClaim, WorkerSet
-from reconciler.scaler.pool import Arrival, Unavailable
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -29,13 +29,13 @@ class Seen:
 class Report:
     """Tells the world. Without a recorder (a dry run) no event is written; `template` is what workers are made of."""
 
-    def __init__(self, figures: WorkerFigures, recorder: Recorder | None, namespace: str, template: str) -> None:
-        self._figures = figures
+    def __init__(self, metrics: WorkerMetrics, recorder: Recorder | None, namespace: str, template: str) -> None:
+        self._metrics = metrics
         self._recorder = recorder
         self._template = Regarding(STATEFUL_SETS, template, "", namespace)
         self._seen: dict[str, Seen] = {}
-        figures.of_pool(POOL_DEDICATED, self._states)
-        figures.of_troubles(Trouble, self._troubles)
+        metrics.of_pool(POOL_DEDICATED, self._states)
+        metrics.of_troubles(Trouble, self._troubles)
 
     @property
     def workers(self) -> Iterable[Seen]:
@@ -71,7 +71,7 @@ class Report:
     def ready(self, worker: Worker, seconds: float | None) -> None:
         """Its clients are told; `seconds` after it was asked for, None for one that was not made just now."""
         if seconds is not None:
-            self._figures.started(seconds)
+            self._metrics.started(seconds)
             log.info("worker ready", worker=worker.set.name, seconds=round(seconds, 1))
 
     def not_ready(self, arrival: Arrival, why: Unavailable) -> None:
@@ -98,13 +98,13 @@ class Report:
 
     def removed(self, worker: Worker, why: Cleanup, words: str) -> None:
         """A worker's deletion was accepted."""
-        self._figures.cleaned(why)
+        self._metrics.cleaned(why)
         log.info("worker removed", worker=worker.set.name, task=str(worker.task), why=why, reason=words)
         self._about(worker.set, stories.removed(worker.task, why, words))
 
     def collected(self, claim: WorkerClaim) -> None:
         """A volume without a worker was deleted."""
-        self._figures.cleaned(Cleanup.ORPHANED_CLAIM)
+        self._metrics.cleaned(Cleanup.ORPHANED_CLAIM)
         log.info("volume claim removed, its worker has gone", claim=claim.name, kind=PERSISTENT_VOLUME_CLAIMS.kind)
 
     def ignored(self, foreign: Foreign) -> None:

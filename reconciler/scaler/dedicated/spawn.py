@@ -9,6 +9,7 @@ from typing import Final
 from ebbtide.kube.errors import AlreadyExists, Forbidden, KubeError, NotLeading, TooManyRequests
 from reconciler.engine.controller import Again
 from reconciler.engine.verdict import words
+from reconciler.scaler.contract import Place, Target, Unavailable
 from reconciler.scaler.dedicated.act import Act, NameTakenError, may_be_done
 from reconciler.scaler.dedicated.basis import Basis
 from reconciler.scaler.dedicated.decide import SHORTEST, refusal_of
@@ -17,7 +18,6 @@ from reconciler.scaler.dedicated.objects import Plan, stateful_set
 from reconciler.scaler.dedicated.snapshot import Worker, read
 from reconciler.scaler.dedicated.wants import Want
 from reconciler.scaler.pods import WorkerPod, WorkerSet
-from reconciler.scaler.pool import Place, Target, Unavailable
 from reconciler.scaler.resolving import until_known
 from reconciler.scaler.status.book import StatusUnknown
 from reconciler.scaler.template import UnusableTemplateError

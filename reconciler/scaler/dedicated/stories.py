@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from reconciler.scaler.dedicated.decide import Trouble
-from reconciler.scaler.figures import Cleanup
+from reconciler.scaler.metrics import Cleanup
 from reconciler.scaler.task import TaskId
 
 

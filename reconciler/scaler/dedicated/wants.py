@@ -7,7 +7,7 @@ end it. Instants are monotonic seconds.
 import asyncio
 from dataclasses import dataclass, field
 
-from reconciler.scaler.pool import Arrival, Place, Unavailable
+from reconciler.scaler.contract import Arrival, Place, Unavailable
 
 Outcome = Place | Unavailable
 

@@ -15,25 +15,25 @@ from reconciler.scaler.dedicated.report import Report
 from reconciler.scaler.dedicated.sizes import Sizes, tiers_of
 from reconciler.scaler.dedicated.snapshot import Snapshot
 from reconciler.scaler.dedicated.wants import Wants
-from reconciler.scaler.figures import WorkerFigures
-from reconciler.scaler.ground import Ground
+from reconciler.scaler.knowledge import Knowledge
+from reconciler.scaler.metrics import WorkerMetrics
 from reconciler.scaler.refusals import Refusals
 from reconciler.scaler.resolving import Resolve, by_dns
 
 log = structlog.stdlib.get_logger(__name__)
 
 
-def build(context: Context, ground: Ground, figures: WorkerFigures, resolve: Resolve = by_dns) -> Dedicated:
+def build(context: Context, knowledge: Knowledge, metrics: WorkerMetrics, resolve: Resolve = by_dns) -> Dedicated:
     """Dedicated workers as the settings want them; in a dry run without anything that could write."""
     settings = context.settings.worker_scaler
-    basis = _basis(context, ground, figures, resolve)
-    ground.clusters.add_source(basis.snapshot.clusters)
+    basis = _basis(context, knowledge, metrics, resolve)
+    knowledge.clusters.add_source(basis.snapshot.clusters)
     port, template = settings.worker_port, settings.template_sts_name
-    act = None if context.dry_run else Act(context.client, ground.stores, template, settings.name, port)
-    return Dedicated(basis, Upkeep(basis, act, ground.stores), ground, dry_run=context.dry_run)
+    act = None if context.dry_run else Act(context.client, knowledge.stores, template, settings.name, port)
+    return Dedicated(basis, Upkeep(basis, act, knowledge.stores), knowledge, dry_run=context.dry_run)
 
 
-def _basis(context: Context, ground: Ground, figures: WorkerFigures, resolve: Resolve) -> Basis:
+def _basis(context: Context, knowledge: Knowledge, metrics: WorkerMetrics, resolve: Resolve) -> Basis:
     settings, rebalance = context.settings.worker_scaler, context.settings.node_rebalance
     return Basis(
         settings=settings,
@@ -41,12 +41,12 @@ def _basis(context: Context, ground: Ground, figures: WorkerFigures, resolve: Re
         sizes=_sizes(context),
         addresses=Addresses.of(settings),
         clock=context.clock,
-        snapshot=Snapshot(ground.stores, settings.name),
-        book=ground.book,
+        snapshot=Snapshot(knowledge.stores, settings.name),
+        book=knowledge.book,
         wants=Wants(settings.start_timeout),
         lives=Lives(settings.reservation_seconds),
-        admission=Admission(ground.stores, settings.worker_count_limit),
-        report=Report(figures, context.shared.recorder, settings.namespace, settings.template_sts_name),
+        admission=Admission(knowledge.stores, settings.worker_count_limit),
+        report=Report(metrics, context.shared.recorder, settings.namespace, settings.template_sts_name),
         refusals=Refusals(context.client, context.clock, settings.namespace),
         resolve=resolve,
     )

@@ -17,12 +17,12 @@ from typing import Final, assert_never
 import orjson
 import structlog
 
+from reconciler.scaler.contract import Arrival, Desk, Place, Refused, TaskRecord, Unavailable
 from reconciler.scaler.front import answers
 from reconciler.scaler.front.answers import Answer
 from reconciler.scaler.front.follower import Leadership, same
 from reconciler.scaler.front.forward import Forward
 from reconciler.scaler.front.query import BulkDelete, Delete, Existence, Init, Listing, PassedOn
-from reconciler.scaler.pool import Arrival, Desk, Place, Refused, TaskRecord, Unavailable
 from reconciler.scaler.task import TaskState, write_states
 
 log = structlog.stdlib.get_logger(__name__)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import ClassVar, Final
 from urllib.parse import unquote_plus
 
-from reconciler.scaler.pool import Arrival
+from reconciler.scaler.contract import Arrival
 from reconciler.scaler.task import TaskId, TaskPrefix
 
 PATH: Final = "/load_data"

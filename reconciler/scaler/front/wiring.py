@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from ebbtide.config.scaler import WorkerScaler
 from ebbtide.kube.errors import KubeError
+from reconciler.scaler.contract import MOST_AT_ONCE, Desk
 from reconciler.scaler.front.app import Front
 from reconciler.scaler.front.dispatch import Dispatch
 from reconciler.scaler.front.follower import Leadership
@@ -20,7 +21,6 @@ from reconciler.scaler.front.forward import Forward
 from reconciler.scaler.front.query import Rules
 from reconciler.scaler.front.report import Report
 from reconciler.scaler.front.serving import Connections, accepting
-from reconciler.scaler.pool import MOST_AT_ONCE, Desk
 
 log = structlog.stdlib.get_logger(__name__)
 

@@ -5,11 +5,11 @@ from typing import Final
 
 from ebbtide.config.scaler import WorkerScaler
 from reconciler.scaler.address import Addresses
-from reconciler.scaler.ground import Ground
+from reconciler.scaler.contract import Arrival, Phase, Place, Target, TaskRecord, Unavailable, too_many
+from reconciler.scaler.knowledge import Knowledge
 from reconciler.scaler.local.decide import Candidate, choose
 from reconciler.scaler.local.memory import Entry, Lists, Memory
 from reconciler.scaler.pods import WorkerPod
-from reconciler.scaler.pool import Arrival, Phase, Place, Target, TaskRecord, Unavailable, too_many
 from reconciler.scaler.status.book import Answer
 from reconciler.scaler.task import TaskId
 
@@ -27,20 +27,20 @@ class Local:
 
     target = Target.LOCAL
 
-    def __init__(self, settings: WorkerScaler, ground: Ground, most_promises: int = MOST_PROMISES) -> None:
+    def __init__(self, settings: WorkerScaler, knowledge: Knowledge, most_promises: int = MOST_PROMISES) -> None:
         self._settings = settings
-        self._ground = ground
+        self._knowledge = knowledge
         self._addresses = Addresses.of(settings)
         self._most_promises = most_promises
         self._memory = Memory(settings.reservation_seconds)
-        ground.book.subscribe(self._told)
-        ground.clusters.add_source(lambda: {entry.cluster for entry in self._memory.entries()})
+        knowledge.book.subscribe(self._told)
+        knowledge.clusters.add_source(lambda: {entry.cluster for entry in self._memory.entries()})
 
     # --- what is known -------------------------------------------------------------------------------------------
 
     @property
     def discovered(self) -> str:
-        return self.unread(self._ground.clusters.all())
+        return self.unread(self._knowledge.clusters.all())
 
     def unread(self, clusters: frozenset[int]) -> str:
         """Pods that have not said yet which tasks of these clusters they have, in words; "" for none.
@@ -54,8 +54,8 @@ class Local:
         """A pod that is not ready, or has been silent for as long as one may take to start, is not waited for."""
         if not pod.started or not pod.ready:
             return False
-        answer, failing = self._ground.book.last(pod.uid), self._ground.book.failing_since(pod.uid)
-        if failing is not None and self._ground.clock.monotonic() - failing >= self._settings.start_timeout:
+        answer, failing = self._knowledge.book.last(pod.uid), self._knowledge.book.failing_since(pod.uid)
+        if failing is not None and self._knowledge.clock.monotonic() - failing >= self._settings.start_timeout:
             return False
         return answer is None or not clusters <= answer.asked
 
@@ -78,7 +78,7 @@ class Local:
 
     async def place(self, arrival: Arrival) -> Place:
         """Decided without a wait, so that tasks that come together are counted one by one."""
-        now = self._ground.clock.monotonic()
+        now = self._knowledge.clock.monotonic()
         if self._memory.get(arrival.task) is None:
             self._demand_room()
             least = choose(self._candidates())
@@ -103,10 +103,10 @@ class Local:
         entry = self._memory.get(task)
         if entry is None:
             return False
-        pod = self._ground.stores.pod(entry.pod)
+        pod = self._knowledge.stores.pod(entry.pod)
         if pod is None:
             raise Unavailable(f"pod {entry.pod} is away")
-        known = await self._ground.cancel(pod, entry.cluster, task)
+        known = await self._knowledge.cancel(pod, entry.cluster, task)
         if not known and self._memory.get(task) is entry:
             self._memory.forget(task)
         return True
@@ -115,16 +115,16 @@ class Local:
 
     def _told(self, key: str) -> None:
         """An answer of some pod has come, or has not."""
-        now, pod = self._ground.clock.monotonic(), self._ground.stores.pods.get(key)
+        now, pod = self._knowledge.clock.monotonic(), self._knowledge.stores.pods.get(key)
         if pod is None or pod.set_name != self._settings.template_sts_name:
             return
-        answer = self._ground.book.last(pod.uid)
-        if answer is not None and self._ground.book.failing_since(pod.uid) is None:
+        answer = self._knowledge.book.last(pod.uid)
+        if answer is not None and self._knowledge.book.failing_since(pod.uid) is None:
             self._memory.told(_lists(pod, answer), now)
         self._memory.sweep(now, frozenset(each.name for each in self._pods()))
 
     def _pods(self) -> Iterable[WorkerPod]:
-        return self._ground.stores.pods_of(self._settings.template_sts_name)
+        return self._knowledge.stores.pods_of(self._settings.template_sts_name)
 
     def _candidates(self) -> Iterable[Candidate]:
         return [
@@ -135,10 +135,10 @@ class Local:
 
     def _silent(self, pod: WorkerPod) -> str:
         """Why what the pod runs is not known, in words; "" when it is."""
-        answer = self._ground.book.last(pod.uid)
+        answer = self._knowledge.book.last(pod.uid)
         if answer is None or answer.started != pod.started:
             return f"{pod.name} has not told its tasks yet"
-        return self._ground.book.problem(pod.uid)
+        return self._knowledge.book.problem(pod.uid)
 
     def _nowhere(self) -> str:
         reasons = [self._silent(pod) or f"{pod.name} is not ready" for pod in self._pods()]
@@ -146,8 +146,8 @@ class Local:
         return f"no pod of {name} can take a task: {'; '.join(reasons[:3]) or 'there is none'}"
 
     def _place(self, entry: Entry) -> Place:
-        pod = self._ground.stores.pod(entry.pod)
-        template = self._ground.stores.worker_set(self._settings.template_sts_name)
+        pod = self._knowledge.stores.pod(entry.pod)
+        template = self._knowledge.stores.worker_set(self._settings.template_sts_name)
         address = "" if pod is None or template is None else self._addresses.local(pod, template.service)
         ready = bool(address) and pod is not None and pod.ready
         reason = "" if ready else f"pod {entry.pod} is not ready"

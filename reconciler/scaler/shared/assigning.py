@@ -11,7 +11,7 @@ from typing import Final
 from ebbtide.counting import count
 from ebbtide.kube.errors import Conflict, KubeError
 from reconciler.engine.verdict import words
-from reconciler.scaler.pool import Unavailable
+from reconciler.scaler.contract import Unavailable
 from reconciler.scaler.refusals import is_of_quota
 from reconciler.scaler.shared.decide import Given, allot, size
 from reconciler.scaler.shared.facts import Pool

@@ -13,10 +13,10 @@ from typing import Any, Final
 from ebbtide.counting import count
 from reconciler.engine.controller import Again, Controller
 from reconciler.scaler.address import Addresses
-from reconciler.scaler.figures import WorkerState
-from reconciler.scaler.ground import Ground
+from reconciler.scaler.contract import Arrival, Phase, Place, Target, TaskRecord, Unavailable
+from reconciler.scaler.knowledge import Knowledge
+from reconciler.scaler.metrics import WorkerState
 from reconciler.scaler.pods import WorkerPod, WorkerSet
-from reconciler.scaler.pool import Arrival, Phase, Place, Target, TaskRecord, Unavailable
 from reconciler.scaler.resolving import Names
 from reconciler.scaler.shared.describe import describe, doing
 from reconciler.scaler.shared.facts import Pool, State
@@ -51,25 +51,25 @@ class Frame:
 
 
 class Shared:
-    """Tasks on the pool; see `pool.Placement`."""
+    """Tasks on the pool; see `contract.Placement`."""
 
     target = Target.SHARED
 
-    def __init__(self, frame: Frame, ground: Ground, standing: Standing, looks: Looks, report: Report) -> None:
+    def __init__(self, frame: Frame, knowledge: Knowledge, standing: Standing, looks: Looks, report: Report) -> None:
         self.name = "shared-pool"
         self._frame = frame
         self._pool = frame.pool
-        self._ground = ground
+        self._knowledge = knowledge
         self._standing = standing
         self._looks = looks
         self._report = report
         self._changed = asyncio.Event()
         self._arrived = False
         self.controller: Controller[Look] = Controller(self.name, self.reconcile, workers=2, everything=lambda: Look)
-        ground.stores.pods.subscribe(self._pod_changed)
-        ground.stores.sets.subscribe(self._set_changed)
-        ground.clusters.add_source(lambda: self.clusters)
-        ground.book.subscribe(self._told)
+        knowledge.stores.pods.subscribe(self._pod_changed)
+        knowledge.stores.sets.subscribe(self._set_changed)
+        knowledge.clusters.add_source(lambda: self.clusters)
+        knowledge.book.subscribe(self._told)
 
     # --- life ----------------------------------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class Shared:
         pod = self._standing.snapshot.pod(pin.ordinal)
         if pod is None:
             raise Unavailable(f"pod {pin.ordinal} of {self._pool} is away")
-        known = await self._ground.cancel(pod, pin.cluster, task)
+        known = await self._knowledge.cancel(pod, pin.cluster, task)
         if not known and self._standing.memory.pins.get(task) is pin:
             self._standing.memory.forget(task)
         return True
@@ -237,7 +237,7 @@ class Shared:
 
     def _told(self, key: str) -> None:
         """An answer of some pod has come, or has not."""
-        pod = self._ground.stores.pods.get(key)
+        pod = self._knowledge.stores.pods.get(key)
         if pod is None or pod.set_name != self._pool or pod.ordinal < 0 or not self._standing.leading:
             return
         unread, answer = self.discovered, self._standing.snapshot.answer(pod, self._standing.now)

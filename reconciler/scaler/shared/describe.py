@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from reconciler.scaler.figures import WorkerState
+from reconciler.scaler.metrics import WorkerState
 from reconciler.scaler.shared.conditions import Condition
 from reconciler.scaler.shared.decide import size
 from reconciler.scaler.shared.facts import Pool, PoolPod, Rules, State

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from reconciler.scaler.pool import Arrival
+from reconciler.scaler.contract import Arrival
 from reconciler.scaler.shared.facts import DISK_PER_DATA, State
 from reconciler.scaler.shared.ledger import Entry
 from reconciler.scaler.status.book import Answer

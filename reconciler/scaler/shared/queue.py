@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from reconciler.scaler.pool import Arrival, PlacementError
+from reconciler.scaler.contract import Arrival, PlacementError
 from reconciler.scaler.shared.decide import Given, Lack
 
 

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from ebbtide.kube.errors import KubeError
 from reconciler.engine.events import Event, Recorder
-from reconciler.scaler.figures import Cleanup, WorkerFigures
+from reconciler.scaler.metrics import Cleanup, WorkerMetrics
 from reconciler.scaler.pods import WorkerPod
 from reconciler.scaler.shared import stories
 from reconciler.scaler.shared.conditions import Condition, Reason
@@ -33,12 +33,12 @@ class Report:
         self,
         registry: CollectorRegistry,
         recorder: Recorder | None,
-        figures: WorkerFigures,
+        metrics: WorkerMetrics,
         subject: Callable[[], Subject],
     ) -> None:
         self._recorder = recorder
         self._subject = subject
-        self._figures = figures
+        self._metrics = metrics
         self._seen = _Figures(registry)
         self._beyond = Counter(
             "worker_scaler_shared_beyond_cap",
@@ -101,7 +101,7 @@ class Report:
         """The pool was shrunk; `stuck` of the pods that went had never run."""
         log.info("shared pool shrunk", before=before, replicas=plan.replicas)
         for number in range(before - plan.replicas):
-            self._figures.cleaned(Cleanup.NEVER_READY if number < stuck else Cleanup.IDLE)
+            self._metrics.cleaned(Cleanup.NEVER_READY if number < stuck else Cleanup.IDLE)
         self._emit(stories.shrunk(self._subject(), before, plan.replicas))
 
     def given_up(self, before: int, plan: Shrink, reason: str) -> None:
@@ -121,7 +121,7 @@ class Report:
 
     def started(self, seconds: float) -> None:
         """A pod takes tasks, so long after it was asked for."""
-        self._figures.started(seconds)
+        self._metrics.started(seconds)
 
     def lost_tasks(self, pod: WorkerPod, tasks: int) -> None:
         """A pod began anew and does not list what it ran before."""
@@ -139,7 +139,7 @@ class Report:
 
     def collected(self, claim: str) -> None:
         log.info("claim without a pod deleted", claim=claim)
-        self._figures.cleaned(Cleanup.ORPHANED_CLAIM)
+        self._metrics.cleaned(Cleanup.ORPHANED_CLAIM)
 
     def _emit(self, event: Event) -> None:
         if self._recorder is not None:

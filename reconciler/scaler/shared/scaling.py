@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from ebbtide.kube.errors import Conflict, Invalid, KubeError
 from reconciler.engine.together import together
 from reconciler.engine.verdict import words
+from reconciler.scaler.contract import Unavailable
 from reconciler.scaler.pods import WorkerPod, WorkerSet
-from reconciler.scaler.pool import Unavailable
 from reconciler.scaler.shared.act import Act
 from reconciler.scaler.shared.decide import Size, allot, size
 from reconciler.scaler.shared.facts import Pool

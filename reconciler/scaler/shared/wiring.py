@@ -9,8 +9,8 @@ from ebbtide.exclusion.zones import BlockedZones
 from ebbtide.model import CellLabels
 from reconciler.engine.context import Context
 from reconciler.scaler.address import Addresses
-from reconciler.scaler.figures import WorkerFigures
-from reconciler.scaler.ground import Ground
+from reconciler.scaler.knowledge import Knowledge
+from reconciler.scaler.metrics import WorkerMetrics
 from reconciler.scaler.pods import WorkerPod
 from reconciler.scaler.refusals import Refusals
 from reconciler.scaler.resolving import Names, Resolve, by_dns
@@ -40,7 +40,7 @@ _ROUNDS_OLD = 3
 
 
 def build(
-    context: Context, ground: Ground, figures: WorkerFigures, hurry: Callable[[], None], resolve: Resolve = by_dns
+    context: Context, knowledge: Knowledge, metrics: WorkerMetrics, hurry: Callable[[], None], resolve: Resolve = by_dns
 ) -> Shared:
     """The pool as the settings want it, also one that is switched off, which drains.
 
@@ -52,33 +52,33 @@ def build(
         log.warning(warning)
     cells = CellLabels(context.settings.node_rebalance.node_group_label, context.settings.node_rebalance.zone_label)
     memory = Memory(settings.reservation_seconds, settings.shared_ended_task_grace_sec)
-    snapshot = _snapshot(context, ground, memory)
-    ledger = Ledger(context.client, ground.stores.namespace, pool, context.identity)
+    snapshot = _snapshot(context, knowledge, memory)
+    ledger = Ledger(context.client, knowledge.stores.namespace, pool, context.identity)
     known = Known(Rules.of(settings, disk_of(size)), memory, snapshot, Waiting())
     standing = Standing(known, ledger, context.clock, dry_run=context.dry_run)
-    report = Report(context.registry, context.shared.recorder, figures, lambda: _subject(ground, pool))
-    act = Act(context.client, ground.stores, pool, settings.worker_port)
-    keeping = Keeping(Wish(pool, settings.template_sts_name, size, cells), act, ground.stores, snapshot, report)
+    report = Report(context.registry, context.shared.recorder, metrics, lambda: _subject(knowledge, pool))
+    act = Act(context.client, knowledge.stores, pool, settings.worker_port)
+    keeping = Keeping(Wish(pool, settings.template_sts_name, size, cells), act, knowledge.stores, snapshot, report)
     marks = Marks(act)
 
-    ask = _asker(ground, standing)
+    ask = _asker(knowledge, standing)
     works = Works(
         Assigning(standing, marks, report),
         Scaling(standing, act, keeping, report, ask),
         keeping,
-        Mending(standing, act, marks, ground.stores, report, pool),
+        Mending(standing, act, marks, knowledge.stores, report, pool),
         Refusals(context.client, context.clock, settings.namespace),
         ask,
     )
     frame = Frame(pool, Addresses.of(settings), Names(resolve), settings.refresh_interval, settings.start_timeout)
-    return Shared(frame, ground, standing, Looks(standing, works, report, hurry), report)
+    return Shared(frame, knowledge, standing, Looks(standing, works, report, hurry), report)
 
 
-def _snapshot(context: Context, ground: Ground, memory: Memory) -> Snapshot:
+def _snapshot(context: Context, knowledge: Knowledge, memory: Memory) -> Snapshot:
     settings = context.settings.worker_scaler
     watched = Watched(
-        stores=ground.stores,
-        book=ground.book,
+        stores=knowledge.stores,
+        book=knowledge.book,
         nodes=context.nodes,
         zones=BlockedZones(context.nodes, context.settings.node_rebalance.prevent_ca_scale_up_taint_key),
         volumes=BoundVolumes(context.shared.claims, context.shared.volumes),
@@ -89,13 +89,13 @@ def _snapshot(context: Context, ground: Ground, memory: Memory) -> Snapshot:
     return Snapshot(watched, memory, oldest, settings.start_timeout)
 
 
-def _asker(ground: Ground, standing: Standing) -> Ask:
+def _asker(knowledge: Knowledge, standing: Standing) -> Ask:
     async def ask(pod: WorkerPod) -> Answer:
-        return await ground.book.ask_now(pod, ground.clusters.of(pod) | standing.clusters)
+        return await knowledge.book.ask_now(pod, knowledge.clusters.of(pod) | standing.clusters)
 
     return ask
 
 
-def _subject(ground: Ground, pool: str) -> Subject:
-    known = ground.stores.worker_set(pool)
-    return Subject(ground.stores.namespace, pool, "" if known is None else known.uid)
+def _subject(knowledge: Knowledge, pool: str) -> Subject:
+    known = knowledge.stores.worker_set(pool)
+    return Subject(knowledge.stores.namespace, pool, "" if known is None else known.uid)

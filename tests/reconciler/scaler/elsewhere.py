@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 
-from reconciler.scaler.pool import Arrival, Phase, Place, Target, TaskRecord, Unavailable
+from reconciler.scaler.contract import Arrival, Phase, Place, Target, TaskRecord, Unavailable
 from reconciler.scaler.task import TaskId
 
 

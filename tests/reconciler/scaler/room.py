@@ -4,7 +4,7 @@
 async def test_something(room: Room) -> None:
     worker = room.local(0)
     worker.begin(...)
-    await room.until(lambda: room.ground.book.last(room.pod("tikv-api-0").uid))
+    await room.until(lambda: room.knowledge.book.last(room.pod("tikv-api-0").uid))
 """
 
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -27,7 +27,7 @@ from ebbtide.sim.stored import Object
 from ebbtide.sim.time import simulate
 from ebbtide.sim.wire import Network
 from reconciler.engine.beside import running
-from reconciler.scaler.ground import Ground
+from reconciler.scaler.knowledge import Knowledge
 from reconciler.scaler.local.controller import Local
 from reconciler.scaler.pods import WorkerPod
 from reconciler.scaler.report import StatusReport
@@ -54,7 +54,7 @@ def settings(**changed: Any) -> WorkerScaler:
 
 
 class Room:
-    """What there is. `ground` and what stands on it work while the room is `lit`."""
+    """What there is. `knowledge` and what stands on it work while the room is `lit`."""
 
     def __init__(self, cluster: Cluster, client: Client, rules: WorkerScaler) -> None:
         self.cluster = cluster
@@ -67,15 +67,15 @@ class Room:
         stores = Stores(client, NAMESPACE, StoreAges(self.registry))
         workers = Workers(rules, self.network.connector)
         book = Book(stores, cluster.clock, workers.ask)
-        self.ground = Ground(stores, book, Clusters(rules.cluster_id, stores), workers, cluster.clock)
-        self.rounds = Rounds(rules, stores, book, self.ground.clusters, StatusReport(self.registry))
-        self.local_tasks = Local(rules, self.ground)
+        self.knowledge = Knowledge(stores, book, Clusters(rules.cluster_id, stores), workers, cluster.clock)
+        self.rounds = Rounds(rules, stores, book, self.knowledge.clusters, StatusReport(self.registry))
+        self.local_tasks = Local(rules, self.knowledge)
         self._addresses = 0
 
     @asynccontextmanager
     async def lit(self) -> AsyncIterator[None]:
         """One term: stores are filled, workers are asked."""
-        async with running((*self.ground.stores.watches, self.ground.workers, self.rounds)):
+        async with running((*self.knowledge.stores.watches, self.knowledge.workers, self.rounds)):
             yield
 
     async def close(self) -> None:
@@ -122,7 +122,7 @@ class Room:
 
     def pod(self, name: str) -> WorkerPod:
         """As our copy has it."""
-        found = self.ground.stores.pod(name)
+        found = self.knowledge.stores.pod(name)
         assert found is not None, f"pod {name} is not known"
         return found
 

@@ -10,12 +10,12 @@ from typing import Any, Final
 import pytest
 
 from reconciler.engine.beside import running
+from reconciler.scaler.contract import MOST_AT_ONCE, Arrival, Phase, Place, Refused, Target, Unavailable
 from reconciler.scaler.desk import CANCELS_AT_ONCE, Placements, TaskDesk
 from reconciler.scaler.discovery import Discovery
 from reconciler.scaler.local.controller import Local
 from reconciler.scaler.placement import Rules
-from reconciler.scaler.pool import MOST_AT_ONCE, Arrival, Phase, Place, Refused, Target, Unavailable
-from reconciler.scaler.report import PlacementReport, TaskFigures
+from reconciler.scaler.report import PlacementReport, TaskMetrics
 from reconciler.scaler.status.clusters import MOST as MOST_CLUSTERS
 from reconciler.scaler.task import TaskId
 from tests.reconciler.scaler.elsewhere import Elsewhere
@@ -35,11 +35,11 @@ class Office:
         self.dedicated = Elsewhere(Target.DEDICATED)
         self.shared = Elsewhere(Target.SHARED)
         placements = Placements(self.dedicated, self.shared, room.local_tasks)
-        ground = room.ground
-        discovery = Discovery(ground.stores, ground.clusters, room.rounds, placements.all, room.local_tasks)
+        knowledge = room.knowledge
+        discovery = Discovery(knowledge.stores, knowledge.clusters, room.rounds, placements.all, room.local_tasks)
         rules, report = Rules.of(room.settings), PlacementReport(room.registry)
         self.desk = TaskDesk(rules, placements, discovery, report, most_at_once)
-        TaskFigures(room.registry, lambda: self.desk.everything() if self.desk.running else None)
+        TaskMetrics(room.registry, lambda: self.desk.everything() if self.desk.running else None)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -178,7 +178,7 @@ async def test_work_that_clients_leave_behind_ends_somewhere(room: Room) -> None
 @in_room(cluster_id=7)
 async def test_promises_on_local_pods_end_somewhere(room: Room) -> None:
     """Tasks of no size all go there. One that its pod lists is no promise any more, and makes room for another."""
-    room.local_tasks = Local(room.settings, room.ground, MOST)
+    room.local_tasks = Local(room.settings, room.knowledge, MOST)
     worker, office = room.local(0), Office(room)
     async with office.open():
         promised = [task(number) for number in range(MOST)]
@@ -220,7 +220,7 @@ async def test_local_pods_by_address(office: Office) -> None:
     """For clients outside of the cluster's DNS."""
     worker = office.room.local(0)
     async with office.room.lit():
-        await office.room.until(lambda: office.room.ground.stores.pod("tikv-api-0"))
+        await office.room.until(lambda: office.room.knowledge.stores.pod("tikv-api-0"))
         address = office.room.pod("tikv-api-0").ip
     office.room.network.listen(address, 20000, worker.accept)
     async with office.open():

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reconciler.scaler.contract import Target
 from reconciler.scaler.placement import Rules, decide
-from reconciler.scaler.pool import Target
 
 GB: Final = 1 << 30
 OFF: Final = Rules()

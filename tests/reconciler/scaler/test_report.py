@@ -5,7 +5,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from reconciler.scaler.pool import Arrival, Place, Target
+from reconciler.scaler.contract import Arrival, Place, Target
 from reconciler.scaler.report import MOST_TOLD, PlacementReport, Result
 from tests.reconciler.scaler.room import task
 

@@ -2,13 +2,13 @@
 
 from typing import Final
 
+from reconciler.scaler.contract import Phase, Target, TaskRecord
 from reconciler.scaler.dedicated.decide import Trouble, Verdict
 from reconciler.scaler.dedicated.report import Seen
 from reconciler.scaler.dedicated.snapshot import Worker
 from reconciler.scaler.describe import WorkersNow
-from reconciler.scaler.figures import WorkerState
+from reconciler.scaler.metrics import WorkerState
 from reconciler.scaler.pods import WorkerSet
-from reconciler.scaler.pool import Phase, Target, TaskRecord
 from reconciler.scaler.shared.conditions import Condition, Reason
 from reconciler.scaler.shared.describe import describe
 from reconciler.scaler.shared.facts import Pool, PoolPod, Rules, State

@@ -38,11 +38,11 @@ from ebbtide.sim.wire import Network
 from reconciler.engine.beside import running
 from reconciler.engine.context import Context
 from reconciler.engine.shared import Shared
+from reconciler.scaler.contract import Arrival, Place, Unavailable
 from reconciler.scaler.dedicated.names import set_name
 from reconciler.scaler.dedicated.wiring import build
-from reconciler.scaler.figures import WorkerFigures
-from reconciler.scaler.ground import Ground
-from reconciler.scaler.pool import Arrival, Place, Unavailable
+from reconciler.scaler.knowledge import Knowledge
+from reconciler.scaler.metrics import WorkerMetrics
 from reconciler.scaler.report import StatusReport
 from reconciler.scaler.status.ask import Workers
 from reconciler.scaler.status.book import Book
@@ -114,9 +114,9 @@ class Process:
         stores = Stores(self.client, NAMESPACE, ages)
         workers = Workers(rules, stage.network.connector)
         book = Book(stores, stage.cluster.clock, workers.ask)
-        self.ground = Ground(stores, book, Clusters(rules.cluster_id, stores), workers, stage.cluster.clock)
-        rounds = Rounds(rules, stores, book, self.ground.clusters, StatusReport(self.registry))
-        self.dedicated = build(context, self.ground, WorkerFigures(self.registry), stage.resolve)
+        self.knowledge = Knowledge(stores, book, Clusters(rules.cluster_id, stores), workers, stage.cluster.clock)
+        rounds = Rounds(rules, stores, book, self.knowledge.clusters, StatusReport(self.registry))
+        self.dedicated = build(context, self.knowledge, WorkerMetrics(self.registry), stage.resolve)
         recorder = () if shared.recorder is None else (shared.recorder,)
         self._beside = (*stores.watches, workers, rounds, *recorder)
         self.work = asyncio.ensure_future(self._run())

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ebbtide.sim.faults import Answer, Delay, When
-from reconciler.scaler.pool import Unavailable
+from reconciler.scaler.contract import Unavailable
 from tests.reconciler.scaler.dedicated.stage import ID1, NAME1, SETS, Stage, story, task
 
 

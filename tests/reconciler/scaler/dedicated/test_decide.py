@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.scaler.dedicated.decide import SHORTEST, Facts, Rules, Stage, Trouble, decide
-from reconciler.scaler.figures import Cleanup, WorkerState
+from reconciler.scaler.metrics import Cleanup, WorkerState
 
 NOW = 1000.0
 RULES = Rules(idle_for=600.0, start_timeout=300.0)

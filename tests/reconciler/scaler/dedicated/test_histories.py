@@ -18,8 +18,8 @@ from ebbtide.sim.faults import Answer, CutWatch, Delay, Drop, Effect, RepeatEven
 from ebbtide.sim.kinds import PODS, SERVICES, STATEFUL_SETS
 from ebbtide.sim.stored import Event
 from ebbtide.vocabulary import POOL_LABEL, TASK_ID_ANNOTATION
+from reconciler.scaler.contract import Unavailable
 from reconciler.scaler.dedicated.names import set_name
-from reconciler.scaler.pool import Unavailable
 from reconciler.scaler.task import TaskId
 from tests.doubles.worker import Worker
 from tests.reconciler.scaler.dedicated.stage import SETS, Process, Stage, story, task

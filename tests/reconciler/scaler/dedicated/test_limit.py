@@ -7,7 +7,7 @@ import pytest
 from ebbtide.sim import objects
 from ebbtide.sim.faults import Answer, Delay, Drop, LoseEvents, When
 from ebbtide.sim.kinds import STATEFUL_SETS
-from reconciler.scaler.pool import Unavailable
+from reconciler.scaler.contract import Unavailable
 from tests.reconciler.scaler.dedicated.stage import NAME1, SETS, Beat, Stage, story, task
 
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from ebbtide.config.scaler import WorkerScaler
 from ebbtide.model import CellLabels
+from reconciler.scaler.contract import Arrival
 from reconciler.scaler.dedicated.names import set_name
 from reconciler.scaler.dedicated.objects import Object, Plan, service, stateful_set
 from reconciler.scaler.dedicated.sizes import Sizes, tiers_of
 from reconciler.scaler.pods import worker_set
-from reconciler.scaler.pool import Arrival
 from reconciler.scaler.task import TaskId
 from reconciler.scaler.template import read_template
 from tests.reconciler.scaler.dedicated.test_names import TASKS

@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.sim.faults import Answer, When
 from ebbtide.sim.kinds import PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES, STATEFUL_SETS
-from reconciler.scaler.pool import Phase, Place, Target, Unavailable
+from reconciler.scaler.contract import Phase, Place, Target, Unavailable
 from reconciler.scaler.resolving import RESOLVED_WITHIN
 from tests.doubles.worker import Worker
 from tests.reconciler.scaler.dedicated.stage import GIB, ID1, LARGE, NAME1, SERVICES_PATH, SETS, Stage, story, task

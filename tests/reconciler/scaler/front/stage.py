@@ -15,8 +15,8 @@ from yarl import URL
 from ebbtide.config.scaler import WorkerScaler
 from ebbtide.service.listening import bind
 from ebbtide.sim.wire import Network, Wire
+from reconciler.scaler.contract import MOST_AT_ONCE, Arrival, Phase, Place, Target, TaskRecord, Unavailable
 from reconciler.scaler.front.wiring import Service, Surroundings
-from reconciler.scaler.pool import MOST_AT_ONCE, Arrival, Phase, Place, Target, TaskRecord, Unavailable
 from reconciler.scaler.task import TaskId, TaskPrefix
 from tests.doubles.client import Heard
 

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from ebbtide.config.scaler import WorkerScaler
 from ebbtide.sim.time import simulate
 from ebbtide.sim.wire import Network
-from reconciler.scaler.pool import Refused, Unavailable
+from reconciler.scaler.contract import Refused, Unavailable
 from tests.doubles.client import Client, ImportFailedError
 from tests.doubles.worker import Worker
 from tests.reconciler.scaler.front.stage import KNOWN, WORKER, ScriptedDesk, ScriptedLeadership, Stage

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from ebbtide.config.scaler import WorkerScaler
-from reconciler.scaler.pool import Refused, Unavailable
+from reconciler.scaler.contract import Refused, Unavailable
 from tests.doubles.client import Heard
 from tests.reconciler.scaler.front.laws import check
 from tests.reconciler.scaler.front.stage import KNOWN, LEADER, UNKNOWN, WORKER, Stage, front, init, known, state

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reconciler.scaler.contract import Arrival
 from reconciler.scaler.front.query import (
     PATH,
     Asked,
@@ -21,7 +22,6 @@ from reconciler.scaler.front.query import (
     parameter_at,
     read,
 )
-from reconciler.scaler.pool import Arrival
 from reconciler.scaler.task import TaskId, TaskPrefix
 
 ANY = Rules(cluster=0, max_size=1 << 40)

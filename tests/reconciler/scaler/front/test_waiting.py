@@ -9,8 +9,7 @@ import pytest
 
 from ebbtide.config.scaler import WorkerScaler
 from ebbtide.sim.time import simulate
-from reconciler.scaler import pool
-from reconciler.scaler.pool import Unavailable
+from reconciler.scaler.contract import MOST_AT_ONCE, Unavailable
 from reconciler.scaler.task import TaskId
 from tests.reconciler.scaler.front.laws import check
 from tests.reconciler.scaler.front.stage import KNOWN, LEADER, LOOPBACK, Stage, front, init, known, raw, state, until
@@ -92,7 +91,7 @@ def test_more_than_can_wait_are_told_to_come_again() -> None:
 
 
 def test_ten_times_as_many_as_there_may_be_workers_can_wait() -> None:
-    assert 10 * WorkerScaler().worker_count_limit < pool.MOST_AT_ONCE
+    assert 10 * WorkerScaler().worker_count_limit < MOST_AT_ONCE
 
 
 def test_a_replica_that_loses_the_lead_sends_who_waits_to_the_next_leader() -> None:

@@ -36,7 +36,7 @@ from ebbtide.sim.stored import Object
 from ebbtide.sim.time import simulate
 from ebbtide.sim.wire import Network
 from reconciler.engine.beside import running
-from reconciler.scaler.pool import Arrival, Place, PlacementError
+from reconciler.scaler.contract import Arrival, Place, PlacementError
 from reconciler.scaler.shared import ledger
 from reconciler.scaler.shared.facts import Pool
 from reconciler.scaler.task import TaskId
@@ -93,7 +93,7 @@ class Process:
             Surroundings(basin.network.connector, basin.cluster.clock, name, basin.resolve),
             self.registry,
         )
-        self.ground, self.pool = program.ground, program.pool
+        self.knowledge, self.pool = program.knowledge, program.pool
         self._task = asyncio.ensure_future(self._run(program.beside))
 
     async def _run(self, beside: Iterable[Any]) -> None:

@@ -17,8 +17,8 @@ from ebbtide.service.connection import StoreAges
 from reconciler.engine import beside
 from reconciler.engine.context import Connect, Context
 from reconciler.engine.shared import Shared as SharedStores
-from reconciler.scaler.figures import WorkerFigures
-from reconciler.scaler.ground import Ground
+from reconciler.scaler.knowledge import Knowledge
+from reconciler.scaler.metrics import WorkerMetrics
 from reconciler.scaler.report import StatusReport
 from reconciler.scaler.resolving import Resolve, by_dns
 from reconciler.scaler.shared import wiring
@@ -53,7 +53,7 @@ class Program:
     """`beside` has to run while the pool does."""
 
     pool: Shared
-    ground: Ground
+    knowledge: Knowledge
     beside: tuple[beside.Beside, ...]
 
 
@@ -79,8 +79,8 @@ def assemble(client: Client, rules: Settings, around: Surroundings, registry: Co
     stores = Stores(client, scaler.namespace, ages)
     workers = Workers(scaler, around.connect)
     book = Book(stores, around.clock, workers.ask)
-    ground = Ground(stores, book, Clusters(scaler.cluster_id, stores), workers, around.clock)
-    rounds = Rounds(scaler, stores, book, ground.clusters, StatusReport(registry))
-    pool = wiring.build(context, ground, WorkerFigures(registry), rounds.hurry, around.resolve)
+    knowledge = Knowledge(stores, book, Clusters(scaler.cluster_id, stores), workers, around.clock)
+    rounds = Rounds(scaler, stores, book, knowledge.clusters, StatusReport(registry))
+    pool = wiring.build(context, knowledge, WorkerMetrics(registry), rounds.hurry, around.resolve)
     watches = (Reflector(client, NODES, nodes), *shared.parts, *stores.watches)
-    return Program(pool, ground, (*watches, workers, Beside(rounds.name, rounds.run)))
+    return Program(pool, knowledge, (*watches, workers, Beside(rounds.name, rounds.run)))

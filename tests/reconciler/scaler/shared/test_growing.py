@@ -8,7 +8,7 @@ import pytest
 from ebbtide.sim import objects
 from ebbtide.sim.faults import Answer, When
 from ebbtide.sim.kinds import NODES, STATEFUL_SETS
-from reconciler.scaler.pool import Unavailable
+from reconciler.scaler.contract import Unavailable
 from tests.reconciler.scaler.refused import QUOTA, block, tell, unblock
 from tests.reconciler.scaler.shared.basin import NAMESPACE, POOL, TEMPLATE, Basin, in_basin, pod_of, settings
 

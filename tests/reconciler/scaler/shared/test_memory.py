@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.scaler.pool import Arrival
+from reconciler.scaler.contract import Arrival
 from reconciler.scaler.shared.facts import State
 from reconciler.scaler.shared.ledger import Entry
 from reconciler.scaler.shared.memory import Memory

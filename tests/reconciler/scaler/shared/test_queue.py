@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from reconciler.scaler.pool import Arrival, Unavailable
+from reconciler.scaler.contract import Arrival, Unavailable
 from reconciler.scaler.shared.decide import Given, Lack
 from reconciler.scaler.shared.queue import Waiter, Waiting
 from tests.reconciler.scaler.room import task

@@ -7,7 +7,7 @@ import pytest
 from ebbtide.sim.faults import Delay, Drop, When
 from ebbtide.sim.kinds import CONFIG_MAPS, NODES, PODS, STATEFUL_SETS
 from ebbtide.sim.time import SimulatedClock
-from reconciler.scaler.pool import Arrival, Unavailable
+from reconciler.scaler.contract import Arrival, Unavailable
 from reconciler.scaler.shared.standing import CLUSTERS_KEPT
 from tests.reconciler.scaler.shared.basin import CLUSTER, MB, POOL, Basin, in_basin, pod_of, settings, task
 from tests.simulation.wiretap import Hook

@@ -44,10 +44,10 @@ def test_what_cannot_be_understood_is_unknown(change: Callable[[Worker], None], 
     async def story(room: Room) -> None:
         change(room.local(0))
         async with room.lit():
-            await room.until(lambda: room.ground.stores.pod(POD))
+            await room.until(lambda: room.knowledge.stores.pod(POD))
             begun = room.time
             with pytest.raises(StatusUnknown) as unknown:
-                await room.ground.workers.ask(room.pod(POD), {7})
+                await room.knowledge.workers.ask(room.pod(POD), {7})
             assert words in str(unknown.value)
             assert room.time - begun <= 5.0
 
@@ -62,8 +62,8 @@ async def test_a_good_answer(room: Room) -> None:
     worker.finish("1-170-2-0")
     worker.delay = 4.9
     async with room.lit():
-        await room.until(lambda: room.ground.stores.pod(POD))
-        listed = await room.ground.workers.ask(room.pod(POD), {7})
+        await room.until(lambda: room.knowledge.stores.pod(POD))
+        listed = await room.knowledge.workers.ask(room.pod(POD), {7})
     assert [(str(state.task), state.running) for state in listed.states] == [("1-170-1-0", True), ("1-170-2-0", False)]
     assert listed.clusters == (7, 7)
     assert listed.asked == {7}
@@ -74,8 +74,8 @@ async def test_a_worker_of_one_of_several_clusters(room: Room) -> None:
     """It refuses to speak of the other: it has no tasks of it."""
     room.local(0, running=2)
     async with room.lit():
-        await room.until(lambda: room.ground.stores.pod(POD))
-        listed = await room.ground.workers.ask(room.pod(POD), {7, 8})
+        await room.until(lambda: room.knowledge.stores.pod(POD))
+        listed = await room.knowledge.workers.ask(room.pod(POD), {7, 8})
     assert listed.clusters == (7, 7)
     assert listed.asked == {7, 8}
 
@@ -85,15 +85,15 @@ async def test_nobody_there(room: Room) -> None:
     """A refused connection is unknown, and so is a pod without an address."""
     room.local(0)
     async with room.lit():
-        await room.until(lambda: room.ground.stores.pod(POD))
+        await room.until(lambda: room.knowledge.stores.pod(POD))
         pod = room.pod(POD)
         room.network.leave(pod.ip, 19500)
         with pytest.raises(StatusUnknown, match=r"cannot be reached: .* refuses connections"):
-            await room.ground.workers.ask(pod, {7})
+            await room.knowledge.workers.ask(pod, {7})
         room.change(POD, {"podIP": None})
         await room.until(lambda: not room.pod(POD).ip)
         with pytest.raises(StatusUnknown, match="no address"):
-            await room.ground.workers.ask(room.pod(POD), {7})
+            await room.knowledge.workers.ask(room.pod(POD), {7})
 
 
 @in_room()
@@ -101,9 +101,9 @@ async def test_before_and_after_a_term(room: Room) -> None:
     """Nobody is asked."""
     room.local(0)
     async with room.lit():
-        await room.until(lambda: room.ground.stores.pod(POD))
+        await room.until(lambda: room.knowledge.stores.pod(POD))
     with pytest.raises(StatusUnknown, match="does not ask"):
-        await room.ground.workers.ask(room.pod(POD), {7})
+        await room.knowledge.workers.ask(room.pod(POD), {7})
 
 
 @in_room(local_port=20000)
@@ -112,12 +112,12 @@ async def test_local_pods_may_have_a_port_of_their_own(room: Room) -> None:
     room.local(0)
     room.dedicated("w").begin("1-170-1-0")
     async with room.lit():
-        await room.until(lambda: room.ground.stores.pod("w-0") and room.ground.stores.pod(POD))
-        assert (await room.ground.workers.ask(room.pod("w-0"), {7})).states
+        await room.until(lambda: room.knowledge.stores.pod("w-0") and room.knowledge.stores.pod(POD))
+        assert (await room.knowledge.workers.ask(room.pod("w-0"), {7})).states
         with pytest.raises(StatusUnknown, match="refuses connections"):
-            await room.ground.workers.ask(room.pod(POD), {7})
+            await room.knowledge.workers.ask(room.pod(POD), {7})
         room.network.listen(room.pod(POD).ip, 20000, room.workers[POD].accept)
-        assert not (await room.ground.workers.ask(room.pod(POD), {7})).states
+        assert not (await room.knowledge.workers.ask(room.pod(POD), {7})).states
 
 
 @in_room()
@@ -125,12 +125,12 @@ async def test_cancelling(room: Room) -> None:
     """Passed on as it is; a worker that does not know the task says so; one that does not answer is unknown."""
     worker = room.local(0, running=1)
     async with room.lit():
-        await room.until(lambda: room.ground.stores.pod(POD))
+        await room.until(lambda: room.knowledge.stores.pod(POD))
         [known] = (TaskId(*numbers) for numbers in worker.tasks)
-        assert await room.ground.workers.cancel(room.pod(POD), 7, known)
+        assert await room.knowledge.workers.cancel(room.pod(POD), 7, known)
         assert worker.tasks[known].canceled
-        assert not await room.ground.workers.cancel(room.pod(POD), 7, known._replace(engine=5))
+        assert not await room.knowledge.workers.cancel(room.pod(POD), 7, known._replace(engine=5))
         worker.silent = True
         with pytest.raises(StatusUnknown):
             async with asyncio.timeout(6):
-                await room.ground.workers.cancel(room.pod(POD), 7, known)
+                await room.knowledge.workers.cancel(room.pod(POD), 7, known)

@@ -9,7 +9,7 @@ from tests.reconciler.scaler.room import Room, in_room
 
 def clusters(room: Room, known: Iterable[int], fixed: int = 0) -> Clusters:
     """Those that tasks are known of, who may change."""
-    made = Clusters(fixed, room.ground.stores)
+    made = Clusters(fixed, room.knowledge.stores)
     made.add_source(lambda: known)
     return made
 

@@ -31,7 +31,7 @@ async def test_ws_41_dead_workers_delay_nobody(room: Room) -> None:
         worker.silent = True
     alive = [worker for worker in workers if not worker.silent]
     async with room.lit():
-        book, pods = room.ground.book, room.ground.stores.pods
+        book, pods = room.knowledge.book, room.knowledge.stores.pods
         await room.until(lambda: len(pods) == 1024, within=120.0)
         settled = await room.until(lambda: all(_heard(room, pod.uid) for pod in pods.values()), within=60.0)
         assert settled <= 5.0 + 2.0
@@ -44,7 +44,7 @@ async def test_ws_41_dead_workers_delay_nobody(room: Room) -> None:
 
 
 def _heard(room: Room, uid: str) -> bool:
-    return room.ground.book.last(uid) is not None or room.ground.book.failing_since(uid) is not None
+    return room.knowledge.book.last(uid) is not None or room.knowledge.book.failing_since(uid) is not None
 
 
 @in_room(cluster_id=7)
@@ -53,7 +53,7 @@ async def test_hundreds_of_dead_workers_make_no_answer_old(room: Room) -> None:
     for ordinal in range(400):
         room.local(ordinal).silent = ordinal >= 100
     async with room.lit():
-        book, stores = room.ground.book, room.ground.stores
+        book, stores = room.knowledge.book, room.knowledge.stores
         await asyncio.sleep(120.0)
         for ordinal in range(100):
             answer = book.last(room.pod(f"tikv-api-{ordinal}").uid)
@@ -67,8 +67,8 @@ async def test_a_worker_that_answers_again(room: Room) -> None:
     """Its last answer stays known while it is silent, and since when it is."""
     worker = room.local(0, running=3)
     async with room.lit():
-        await room.until(lambda: room.ground.stores.pod("tikv-api-0"))
-        uid, book = room.pod("tikv-api-0").uid, room.ground.book
+        await room.until(lambda: room.knowledge.stores.pod("tikv-api-0"))
+        uid, book = room.pod("tikv-api-0").uid, room.knowledge.book
         await room.until(lambda: book.last(uid))
         worker.refusing = 500
         await room.until(lambda: book.failing_since(uid) is not None)
@@ -96,18 +96,18 @@ async def test_ws_42_a_late_answer_speaks_for_no_other_pod(room: Room) -> None:
     """A pod of the same name that came meanwhile has not been heard; neither has the old one."""
     worker = room.dedicated("w")
     async with room.lit():
-        await room.until(lambda: room.ground.stores.pod("w-0"))
+        await room.until(lambda: room.knowledge.stores.pod("w-0"))
         old = room.pod("w-0")
-        await room.until(lambda: room.ground.book.last(old.uid))
-        first = room.ground.book.last(old.uid)
+        await room.until(lambda: room.knowledge.book.last(old.uid))
+        first = room.knowledge.book.last(old.uid)
         worker.delay = 3.0
         await _asked(room, worker)
         room.remove("w-0")
         room.worker_pod("w-0", "w", pool="dedicated").silent = True
         await room.until(lambda: room.pod("w-0").uid != old.uid)
         await asyncio.sleep(4.0)
-        assert room.ground.book.last(room.pod("w-0").uid) is None
-        assert room.ground.book.last(old.uid) == first
+        assert room.knowledge.book.last(room.pod("w-0").uid) is None
+        assert room.knowledge.book.last(old.uid) == first
 
 
 @in_room(cluster_id=7)
@@ -115,8 +115,8 @@ async def test_a_late_answer_speaks_for_no_other_life(room: Room) -> None:
     """A container that began anew meanwhile has lost what the answer tells of."""
     worker = room.local(0)
     async with room.lit():
-        await room.until(lambda: room.ground.stores.pod("tikv-api-0"))
-        pod, book = room.pod("tikv-api-0"), room.ground.book
+        await room.until(lambda: room.knowledge.stores.pod("tikv-api-0"))
+        pod, book = room.pod("tikv-api-0"), room.knowledge.book
         await room.until(lambda: book.last(pod.uid))
         worker.delay = 3.0
         await _asked(room, worker)
@@ -135,7 +135,7 @@ async def test_ws_43_nobody_is_asked_while_pods_are_in_doubt(room: Room) -> None
     """And what they said last is not forgotten."""
     workers = [room.local(ordinal, running=1) for ordinal in range(30)]
     async with room.lit():
-        stores, book = room.ground.stores, room.ground.book
+        stores, book = room.knowledge.stores, room.knowledge.book
         await room.until(lambda: len(stores.pods) == 30)
         uids = [pod.uid for pod in stores.pods.values()]
         await room.until(lambda: all(book.last(uid) for uid in uids))
@@ -154,7 +154,7 @@ async def test_answers_of_pods_that_are_gone_do_not_pile_up(room: Room) -> None:
     for ordinal in range(20):
         room.local(ordinal)
     async with room.lit():
-        stores, book = room.ground.stores, room.ground.book
+        stores, book = room.knowledge.stores, room.knowledge.book
         await room.until(lambda: len(stores.pods) == 20)
         uid = room.pod("tikv-api-0").uid
         await room.until(lambda: book.last(uid))
@@ -174,10 +174,10 @@ async def test_nobody_is_asked_before_a_cluster_is_known(room: Room) -> None:
         await asyncio.sleep(30.0)
         assert not local.taken
         assert own.taken
-        assert room.ground.clusters.hear_of(7)
+        assert room.knowledge.clusters.hear_of(7)
         room.rounds.hurry()
         await room.until(lambda: local.taken, within=1.0)
-        assert not room.ground.clusters.hear_of(7)
+        assert not room.knowledge.clusters.hear_of(7)
 
 
 @in_room(cluster_id=7)
@@ -185,26 +185,26 @@ async def test_a_new_term_knows_nothing(room: Room) -> None:
     """What was answered before says nothing: others may have led."""
     worker = room.local(0)
     async with room.lit():
-        await room.until(lambda: room.ground.stores.pod("tikv-api-0"))
+        await room.until(lambda: room.knowledge.stores.pod("tikv-api-0"))
         uid = room.pod("tikv-api-0").uid
-        await room.until(lambda: room.ground.book.last(uid))
-    assert room.ground.book.last(uid)
+        await room.until(lambda: room.knowledge.book.last(uid))
+    assert room.knowledge.book.last(uid)
     worker.silent = True
     async with room.lit():
         await asyncio.sleep(1.0)
-        assert room.ground.book.last(uid) is None
+        assert room.knowledge.book.last(uid) is None
 
 
 @in_room()
 async def test_a_worker_is_asked_for_every_cluster_that_a_task_is_known_of(room: Room) -> None:
     """Without a configured one: those of known tasks, and the last few that requests have named."""
     worker = room.local(0)
-    room.ground.clusters.add_source(lambda: (7,))
+    room.knowledge.clusters.add_source(lambda: (7,))
     async with room.lit():
         await room.until(lambda: worker.taken)
         worker.taken.clear()
         for cluster in range(100, 120):
-            room.ground.clusters.hear_of(cluster)
+            room.knowledge.clusters.hear_of(cluster)
         room.rounds.hurry()
         await asyncio.sleep(1.0)
         asked = {int(taken.query["cluster_id"]) for taken in worker.taken}
@@ -215,12 +215,12 @@ async def test_a_worker_is_asked_for_every_cluster_that_a_task_is_known_of(room:
 async def test_whoever_makes_up_clusters_does_not_keep_workers_busy(room: Room) -> None:
     """A thousand clusters in ten seconds: workers are asked about once a second, for a few of them."""
     worker = room.local(0)
-    room.ground.clusters.add_source(lambda: (7,))
+    room.knowledge.clusters.add_source(lambda: (7,))
     async with room.lit():
         await room.until(lambda: worker.taken)
         worker.taken.clear()
         for cluster in range(1000, 2000):
-            assert room.ground.clusters.hear_of(cluster)
+            assert room.knowledge.clusters.hear_of(cluster)
             room.rounds.hurry()
             await asyncio.sleep(0.01)
         await asyncio.sleep(2.0)

@@ -42,7 +42,7 @@ class Cleanup(StrEnum):
 _BUCKETS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 90.0, 120.0, 180.0, 240.0, 300.0, 600.0)
 
 
-class WorkerFigures:
+class WorkerMetrics:
     """One per process, for all pools."""
 
     def __init__(self, registry: CollectorRegistry) -> None:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from ebbtide.clock import Clock
+from reconciler.scaler.contract import Unavailable
 from reconciler.scaler.pods import WorkerPod
-from reconciler.scaler.pool import Unavailable
 from reconciler.scaler.status.ask import Workers
 from reconciler.scaler.status.book import Book, StatusUnknown
 from reconciler.scaler.status.clusters import Clusters
@@ -13,7 +13,7 @@ from reconciler.scaler.task import TaskId
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class Knowledge:
     """Made once per process; its stores and the way to workers are in order while this process leads."""
 
     stores: Stores
