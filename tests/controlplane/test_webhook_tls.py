@@ -32,7 +32,7 @@ from tests.controlplane.webhook_service import (
     settings,
     shown,
 )
-from tests.controlplane.world import World
+from tests.controlplane.world import PATIENCE, World
 
 pytestmark = pytest.mark.controlplane
 
@@ -57,7 +57,7 @@ async def served(tmp_path: Path, cluster: World, proxy: FaultProxy) -> AsyncIter
         in_this_process(tmp_path, proxy.access(cluster.plane.admin_token), text),
         replica(tmp_path / "webhook", cluster, proxy, text) as running,
     ):
-        await cluster.wait_until(running.ready, "the webhook is ready", seconds=90.0)
+        await cluster.wait_until(running.ready, "the webhook is ready")
         yield running
 
 
@@ -183,7 +183,7 @@ def asked(
     """A connection on which a request was answered, so that the client has got whatever session there is: which one
     that is, and whether it was resumed."""
     with (
-        socket.create_connection((HOST, replica.port), timeout=10) as plain,
+        socket.create_connection((HOST, replica.port), timeout=PATIENCE) as plain,
         context.wrap_socket(plain, session=session) as secure,
     ):
         secure.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -226,7 +226,7 @@ async def test_wh_40_not_ready_for_every_reason_and_alive_all_the_time(
         await trust(cluster, names, authority)
         await cluster.wait_until(running.ready, "the webhook is ready")
         await store(cluster, authority, leaf(spec, authority, now(), 5.0))
-        await not_ready("certificate has expired")
+        await not_ready("has expired")
         async with in_this_process(tmp_path, cluster.access(), text):
             await cluster.wait_until(running.ready, "the leader has mended it")
 
