@@ -14,7 +14,7 @@ from tests.ceiling import Ceiling
 from tests.ceiling import add_option as pytest_addoption
 from tests.controlplane.build import binaries
 from tests.controlplane.processes import free_port
-from tests.controlplane.proxy import FaultProxy
+from tests.controlplane.proxy import FaultProxy, watched
 from tests.controlplane.servers import ControlPlane
 from tests.controlplane.world import World, world
 
@@ -67,18 +67,13 @@ async def cluster(control_plane: ControlPlane) -> AsyncIterator[World]:
 
 @pytest.fixture
 async def proxy(control_plane: ControlPlane) -> AsyncIterator[FaultProxy]:
-    """A way to the API server that misbehaves as this test says."""
-    async with _proxy(control_plane) as started:
+    """A way to the API server that misbehaves as this test says. What the server forbids on it has to be announced."""
+    async with watched(control_plane) as started:
         yield started
 
 
 @pytest.fixture
 async def second_proxy(control_plane: ControlPlane) -> AsyncIterator[FaultProxy]:
     """Another way, to tell two clients apart."""
-    async with _proxy(control_plane) as started:
+    async with watched(control_plane) as started:
         yield started
-
-
-def _proxy(control_plane: ControlPlane) -> FaultProxy:
-    pki = control_plane.pki
-    return FaultProxy(control_plane.server, ca_file=pki.ca, certificate=pki.certificate, key=pki.key)

@@ -66,6 +66,17 @@ class Helm:
         return [each for each in yaml.safe_load_all(said.out) if each]
 
 
+_known: Final[dict[bytes, list[Object]]] = {}
+
+
+async def rendered(folder: Path, values: Values) -> list[Object]:
+    """The objects that would be installed; the chart is rendered once in a process for the same values."""
+    key = orjson.dumps(values, option=orjson.OPT_SORT_KEYS)
+    if key not in _known:
+        _known[key] = await Helm("helm4", folder).render(values)
+    return _known[key]
+
+
 def only(objects: list[Object], kind: str, name: str = "") -> Object:
     """The one object of that kind, and of that name where one is given."""
     found = [each for each in objects if each["kind"] == kind and name in ("", each["metadata"]["name"])]

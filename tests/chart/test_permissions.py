@@ -11,7 +11,7 @@ from ebbtide.config import Settings, load
 from ebbtide.kube.permissions import Need
 from reconciler.needs import needs as needs_of_reconciler
 from tests.chart.helm import CHART, NAMESPACE, Helm, Object, Values, only
-from tests.chart.permissions import Grant, granted
+from tests.chart.permissions import Asked, Grant, asked, granted, unused
 from webhook.needs import needs as needs_of_webhook
 
 CONFIGURATIONS: dict[str, Values] = {
@@ -124,3 +124,60 @@ async def test_a_token_is_mounted_by_the_pods_that_use_it_and_by_no_other(tmp_pa
         kind = "DaemonSet" if name == "agent" else "Deployment"
         pod = only(objects, kind, f"ebbtide-{name}")["spec"]["template"]["spec"]
         assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == (f"ebbtide-{name}", True)
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status", "expected"),
+    [
+        ("GET /api/v1/nodes?limit=500", 200, [("list", "", "nodes", "", "")]),
+        ("GET /api/v1/nodes?watch=true", 200, [("watch", "", "nodes", "", "")]),
+        ("GET /api/v1/nodes/a", 200, [("get", "", "nodes", "", "a")]),
+        ("PATCH /api/v1/nodes/a/status", 200, [("patch", "", "nodes/status", "", "a")]),
+        ("GET /api/v1/namespaces", 200, [("list", "", "namespaces", "", "")]),
+        ("GET /api/v1/namespaces/n", 200, [("get", "", "namespaces", "n", "n")]),
+        ("POST /api/v1/namespaces/n/pods/p/eviction", 201, [("create", "", "pods/eviction", "n", "p")]),
+        ("DELETE /apis/apps/v1/namespaces/n/statefulsets/s", 200, [("delete", "apps", "statefulsets", "n", "s")]),
+        (
+            "DELETE /apis/apps/v1/namespaces/n/statefulsets",
+            200,
+            [("deletecollection", "apps", "statefulsets", "n", "")],
+        ),
+        ("PUT /api/v1/namespaces/n/secrets/s", 200, [("update", "", "secrets", "n", "s")]),
+        (
+            "GET /api/v1/namespaces/n/secrets?watch=1&fieldSelector=metadata.name%3Ds",
+            200,
+            [("watch", "", "secrets", "n", "s")],
+        ),
+        (
+            "PATCH /apis/policy/v1/namespaces/n/poddisruptionbudgets/b?fieldManager=m",
+            201,
+            [
+                ("patch", "policy", "poddisruptionbudgets", "n", "b"),
+                ("create", "policy", "poddisruptionbudgets", "n", "b"),
+            ],
+        ),
+        ("GET /version", 200, []),
+        ("GET /apis/apps/v1", 200, []),
+    ],
+)
+def test_a_request_is_known_by_what_the_server_asks_rbac(
+    request_line: str, status: int, expected: list[tuple[str, ...]]
+) -> None:
+    method, path = request_line.split()
+    assert asked(method, path, status) == [Asked(*each) for each in expected]
+
+
+def test_a_request_needs_the_narrowest_grant() -> None:
+    """What a role in one namespace permits is no use of a role in all of them."""
+    everywhere = Grant("delete", "", "pods", "", frozenset())
+    there = Grant("delete", "", "pods", "n", frozenset())
+    named = Grant("delete", "", "pods", "n", frozenset({"p"}))
+    grants = [everywhere, there, named]
+    assert unused(grants, [Asked("delete", "", "pods", "n", "p")]) == [there, everywhere]
+    assert unused(grants, [Asked("delete", "", "pods", "n", "q")]) == [named, everywhere]
+    assert unused(grants, [Asked("delete", "", "pods", "m", "p")]) == [named, there]
+    assert unused(grants, [Asked("delete", "apps", "pods", "n", "p"), Asked("get", "", "pods", "n", "p")]) == [
+        named,
+        there,
+        everywhere,
+    ]

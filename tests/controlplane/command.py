@@ -33,7 +33,10 @@ class Said:
 async def started(
     folder: Path, world: World, proxy: FaultProxy, *words: str, text: str = "", token: str = ""
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """`python -m ebbtide WORDS` by way of the proxy, with the configuration `text`; killed at the end if it runs."""
+    """`python -m ebbtide WORDS` by way of the proxy, with the configuration `text`; killed at the end if it runs.
+
+    Without a token it runs as whom operators mostly are: somebody who may do anything.
+    """
     settings = text or f'namespace = "{world.namespace}"\n'
     write_files(folder, settings, kubeconfig(world, proxy, token or world.plane.admin_token))
     process = await asyncio.create_subprocess_exec(

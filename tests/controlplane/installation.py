@@ -7,8 +7,9 @@ beside them, as a process with the arguments, environment, configuration and Ser
 import asyncio
 import json
 from base64 import b64decode
+from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,14 +18,17 @@ import yaml
 from ebbtide.kube.errors import NotFound
 from ebbtide.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS
 from tests.chart.helm import CHART, Helm, Said, Values
-from tests.chart.permissions import granted
+from tests.chart.permissions import Grant, asked, granted, unused
 from tests.controlplane.processes import free_port
 from tests.controlplane.program import Process, probe, python
+from tests.controlplane.proxy import FaultProxy, watched
 from tests.controlplane.world import Object, World, is_ready
 
 HOST: Final = "127.0.0.1"
 # An upgrade with what it waits for, on a busy machine.
 WITHIN: Final = "--timeout=300s"
+# Why a verb `list` is granted beside `watch` although it is not used here.
+NO_STREAMED_LISTS: Final = "a watch begins with a list of its own, but for servers that cannot do that"
 # Timings of a test, on top of the release's own configuration. The lease is a long one: on a busy machine a leader may
 # not be run for seconds.
 _QUICK: Final = {
@@ -34,6 +38,8 @@ _QUICK: Final = {
     "EBBTIDE__NODE_REBALANCE__CLUSTER_AUTOSCALER_STABILIZATION": "0s",
     "EBBTIDE__WEBHOOK__DRAIN": "1s",
 }
+# What Helm keeps of a release: what is there, and what `helm test` makes.
+_RENDERED: Final = ("manifest", "hooks")
 
 
 class Release:
@@ -48,6 +54,7 @@ class Release:
         self.port = port or free_port()
         self.helm = Helm(version, folder / "helm", cluster.plane.kubeconfig)
         self._folder = folder
+        self._ways: dict[str, list[FaultProxy]] = defaultdict(list)
 
     def values(self, **further: Any) -> Values:
         """What makes it one of this world, with `further` values."""
@@ -133,11 +140,19 @@ class Release:
         found, _ = await self.cluster.client.list_all(PODS, namespace=self.namespace, label_selector=selector)
         return [pod for pod in found if is_ready(pod)]
 
-    async def granted(self, component: str) -> set[tuple[str, str]]:
-        """Verb and resource of everything that a component is granted."""
-        said = await self.helm.run("get", "manifest", self.name, "--namespace", self.namespace)
-        objects = [each for each in yaml.safe_load_all(said.out) if each]
-        return {(grant.verb, grant.resource) for grant in granted(objects, f"{self.fullname}-{component}")}
+    async def unused(self, component: str) -> set[str]:
+        """What a component is granted and has not needed so far: `get leases.coordination.k8s.io of the release`."""
+        said = [await self.helm.run("get", what, self.name, "--namespace", self.namespace) for what in _RENDERED]
+        objects = [each for one in said for each in yaml.safe_load_all(one.out) if each]
+        seen = [seen for way in self._ways[component] for seen in way.requests if seen.status]
+        requests = [each for one in seen for each in asked(one.method, one.path, one.status or 0)]
+        grants = granted(objects, f"{self.fullname}-{component}")
+        assert grants, component
+        return {self._words(grant) for grant in unused(grants, requests)}
+
+    def _words(self, grant: Grant) -> str:
+        where = {"": "", self.namespace: " of the release", self.cluster.namespace: " of the workers"}
+        return f"{grant.verb} {'.'.join(filter(None, (grant.resource, grant.group)))}{where[grant.namespace]}"
 
     @asynccontextmanager
     async def running(self, component: str, replica: int = 0, **environ: str) -> AsyncIterator[Process]:
@@ -162,19 +177,23 @@ class Release:
         await self._mounted(pod, pod["spec"]["containers"][0], self._folder / pod["metadata"]["name"])
 
     @asynccontextmanager
-    async def contained(self, pod: Object, container: Object, **environ: str) -> AsyncIterator[Process]:
-        """A container of that pod, as a process."""
+    async def contained(
+        self, pod: Object, container: Object, proxy: FaultProxy | None = None, /, **environ: str
+    ) -> AsyncIterator[Process]:
+        """A container of that pod, as a process, by way of the proxy or of one of its own."""
         folder = self._folder / pod["metadata"]["name"]
         folder.mkdir(exist_ok=True)
-        (folder / "kubeconfig").write_text(await self._kubeconfig(pod))
         given = {each["name"]: _value(each, pod) for each in container.get("env", ())}
         given |= await self._mounted(pod, container, folder)
         # The image starts `ebbtide`, unless a container has a command of its own.
         module = container.get("command", ["python", "-m", "ebbtide"])
         assert module[:2] == ["python", "-m"], module
         environ = {**given, **self._here(folder), **environ}
-        async with python(*module[1:], *container["args"], environ=environ) as running:
-            yield running
+        async with nullcontext(proxy) if proxy else watched(self.cluster.plane) as way:
+            self._ways[pod["metadata"]["labels"]["app.kubernetes.io/component"]].append(way)
+            (folder / "kubeconfig").write_text(await self._kubeconfig(pod, way))
+            async with python(*module[1:], *container["args"], environ=environ) as running:
+                yield running
 
     def _here(self, folder: Path) -> Mapping[str, str]:
         """Addresses of this machine, and timings of a test."""
@@ -205,10 +224,10 @@ class Release:
                     (folder / name).write_bytes(b64decode(value))
         return given
 
-    async def _kubeconfig(self, pod: Object) -> str:
+    async def _kubeconfig(self, pod: Object, way: FaultProxy) -> str:
         assert pod["spec"]["automountServiceAccountToken"]
         token = await self.token(pod)
-        cluster = {"server": self.cluster.plane.server, "certificate-authority": str(self.cluster.plane.ca_file)}
+        cluster = {"server": way.url, "certificate-authority": str(self.cluster.plane.ca_file)}
         return json.dumps(
             {
                 "apiVersion": "v1",

@@ -1,7 +1,6 @@
 """A place for load-data workers on a control plane: the template, volumes as clouds make them, a worker in every pod.
 
-The scaler that works here may do exactly what it says it needs: a permission that is missing from its list shows as a
-request that is refused.
+The scaler that works here may do what the chart grants to it, and nothing else.
 """
 
 import asyncio
@@ -16,7 +15,6 @@ from typing import Any, Final
 import aiohttp
 
 from ebbtide import vocabulary
-from ebbtide.config import Settings, load
 from ebbtide.kube.errors import NotFound
 from ebbtide.kube.reflector import Reflector
 from ebbtide.kube.resources import (
@@ -29,10 +27,10 @@ from ebbtide.kube.resources import (
     Resource,
 )
 from ebbtide.kube.store import Store
-from reconciler.needs import needs
 from reconciler.scaler.pods import WorkerPod, worker_pod
+from tests.controlplane import accounts
 from tests.controlplane.processes import free_port
-from tests.controlplane.program import Process, configuration, process
+from tests.controlplane.program import Process, configuration, process, settled
 from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.world import Object, World
 from tests.doubles.client import Client
@@ -211,16 +209,8 @@ class Site:
         return configuration(self.cluster, worker_scaler=keys, certs={"mode": "files"})
 
     async def token(self, folder: Path, text: str) -> str:
-        """Of an account that may do what the reconciler says it needs with that configuration, and nothing else."""
-        asked = needs(_settings(folder, text), self.cluster.namespace, dry_run=False)
-        assert {need.namespace for need in asked} <= {"", self.cluster.namespace}
-        rules: dict[bool, list[Mapping[str, list[str]]]] = {True: [], False: []}
-        for need in asked:
-            resource = "/".join(filter(None, (need.resource.plural, need.subresource)))
-            rule = {"apiGroups": [need.resource.group], "resources": [resource], "verbs": [need.verb]}
-            names = {"resourceNames": [need.name]} if need.name else {}
-            rules[bool(need.namespace)].append(rule | names)
-        return await self.cluster.account("scaler", rules[False], inside=rules[True])
+        """Of the reconciler's account in the chart, with that configuration."""
+        return await accounts.token(self.cluster, "reconciler", settled(folder, text))
 
     @asynccontextmanager
     async def scaling(self, folder: Path, text: str) -> AsyncIterator[str]:
@@ -297,13 +287,6 @@ async def site(cluster: World, proxy: FaultProxy) -> AsyncIterator[Site]:
                 await asyncio.wait(tasks)
                 await made.disks.clear()
                 await cluster.client.delete(STORAGE_CLASSES, cluster.name)
-
-
-def _settings(folder: Path, text: str) -> Settings:
-    folder.mkdir(exist_ok=True)
-    file = folder / "needs.toml"
-    file.write_text(text)
-    return load(file, {}).settings
 
 
 def _template(cluster: World) -> Object:

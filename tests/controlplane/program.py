@@ -6,19 +6,19 @@ import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import aiohttp
 
-from ebbtide.config import load
-from ebbtide.kube.access import Access
+from ebbtide.config import Settings, load
 from ebbtide.kube.errors import NotFound
 from ebbtide.kube.resources import LEASES
 from ebbtide.service.listening import bind
 from reconciler import main as reconciler
-from tests.controlplane.proxy import FaultProxy
+from tests.controlplane import accounts
+from tests.controlplane.proxy import FaultProxy, watched
 from tests.controlplane.world import World, wait_until
 
 REPOSITORY = Path(__file__).parents[2]
@@ -98,15 +98,23 @@ def configuration(world: World, **sections: Mapping[str, object]) -> str:
 
 
 @asynccontextmanager
-async def in_this_process(folder: Path, access: Access, text: str, *, dry_run: bool = False) -> AsyncIterator[str]:
-    """Runs the reconciler in a task; gives the URL of its metrics, and stops it in order."""
-    file = folder / "ebbtide.toml"
-    file.write_text(text)
+async def in_this_process(
+    folder: Path,
+    cluster: World,
+    text: str,
+    *,
+    proxy: FaultProxy | None = None,
+    dry_run: bool = False,
+) -> AsyncIterator[str]:
+    """Runs the reconciler in a task, by way of the proxy or of one of its own, with the account of the chart; gives the
+    URL of its metrics, and stops it in order."""
+    settings = settled(folder, text)
+    token = await accounts.token(cluster, "reconciler", settings, dry_run=dry_run)
     stopping = asyncio.Event()
     listening = bind("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    settings = load(file, {}).settings
-    async with asyncio.TaskGroup() as group:
+    async with nullcontext(proxy) if proxy else watched(cluster.plane) as way, asyncio.TaskGroup() as group:
+        access = way.access(token)
         group.create_task(
             reconciler.run(settings, access, dry_run=dry_run, stopping=stopping, listening=listening), name="reconciler"
         )
@@ -118,16 +126,18 @@ async def in_this_process(folder: Path, access: Access, text: str, *, dry_run: b
 
 def running(folder: Path, cluster: World, proxy: FaultProxy, **rebalance: object) -> AbstractAsyncContextManager[str]:
     """The reconciler in this process, going through the proxy; `rebalance` are keys of its section."""
-    text = configuration(cluster, node_rebalance=rebalance)
-    return in_this_process(folder, proxy.access(cluster.plane.admin_token), text)
+    return in_this_process(folder, cluster, configuration(cluster, node_rebalance=rebalance), proxy=proxy)
 
 
 @asynccontextmanager
 async def process(
     folder: Path, world: World, proxy: FaultProxy, text: str, *flags: str, token: str = ""
 ) -> AsyncIterator[Process]:
-    """Runs `python -m reconciler` by way of the proxy; kills it at the end if it still runs."""
-    write_files(folder, text, kubeconfig(world, proxy, token or world.plane.admin_token))
+    """Runs `python -m reconciler` by way of the proxy, with the account of the chart unless there is a token; kills it
+    at the end if it still runs."""
+    settings, dry_run = settled(folder, text), "--dry-run" in flags
+    token = token or await accounts.token(world, "reconciler", settings, dry_run=dry_run)
+    write_files(folder, text, kubeconfig(world, proxy, token))
     async with module("reconciler", folder, *flags) as running:
         yield running
 
@@ -193,6 +203,14 @@ def write_files(folder: Path, configuration: str, kubeconfig: str) -> None:
     folder.mkdir(exist_ok=True)
     (folder / "ebbtide.toml").write_text(configuration)
     (folder / "kubeconfig").write_text(kubeconfig)
+
+
+def settled(folder: Path, configuration: str) -> Settings:
+    """What a program makes of this configuration, whose file is then in the folder."""
+    folder.mkdir(exist_ok=True)
+    file = folder / "ebbtide.toml"
+    file.write_text(configuration)
+    return load(file, {}).settings
 
 
 def kubeconfig(world: World, proxy: FaultProxy, token: str) -> str:

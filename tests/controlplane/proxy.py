@@ -13,6 +13,7 @@ import asyncio
 import re
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -25,6 +26,7 @@ from aiohttp import web
 from yarl import URL
 
 from ebbtide.kube.access import Access, from_url
+from tests.controlplane.servers import ControlPlane
 
 # Seconds for what is still under way at the end; 0 would be for ever to aiohttp, and nobody answers what is held.
 GOODBYE = 0.1
@@ -140,6 +142,17 @@ class Seen:
     ended: float = float("inf")
 
 
+@dataclass(frozen=True)
+class _Announced:
+    """Requests that a test expects the server to forbid."""
+
+    method: str
+    path: re.Pattern[str]
+
+    def names(self, seen: Seen) -> bool:
+        return self.method == seen.method and self.path.search(seen.path) is not None
+
+
 class FaultProxy:
     """Serves on a port of its own, with the same certificate as the server behind it. An async context manager."""
 
@@ -151,6 +164,7 @@ class FaultProxy:
         self._tls.load_cert_chain(certificate, key)
         self._rules: list[Rule] = []
         self._streams: set[asyncio.Transport] = set()
+        self._announced: list[_Announced] = []
         self.requests: list[Seen] = []
         self.url = ""
 
@@ -216,6 +230,20 @@ class FaultProxy:
             transport.abort()
         return len(streams)
 
+    def expect_forbidden(self, method: str, path: str) -> None:
+        """Announces that the server behind forbids such requests (`path` is a regular expression)."""
+        self._announced.append(_Announced(method, re.compile(path)))
+
+    def surprises(self) -> list[str]:
+        """What the server behind has forbidden although nobody has announced it, and what was announced in vain."""
+        forbidden = [seen for seen in self.requests if seen.status == HTTPStatus.FORBIDDEN]
+        unannounced = [seen for seen in forbidden if not any(each.names(seen) for each in self._announced)]
+        in_vain = [each for each in self._announced if not any(map(each.names, forbidden))]
+        return [
+            *(f"forbidden to {seen.agent}: {seen.method} {seen.path}" for seen in unannounced),
+            *(f"not forbidden: {each.method} {each.path.pattern}" for each in in_vain),
+        ]
+
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
         seen = self._record(request, body)
@@ -279,6 +307,17 @@ class FaultProxy:
         finally:
             self._streams.discard(transport)
         return response
+
+
+@asynccontextmanager
+async def watched(plane: ControlPlane) -> AsyncIterator[FaultProxy]:
+    """A way to these servers on which nothing is forbidden but what is announced. What the proxy itself refuses does
+    not count. Raises AssertionError at the end."""
+    pki = plane.pki
+    async with FaultProxy(plane.server, ca_file=pki.ca, certificate=pki.certificate, key=pki.key) as proxy:
+        yield proxy
+    surprises = proxy.surprises()
+    assert not surprises, "; ".join(surprises)
 
 
 async def _pieces(answer: aiohttp.ClientResponse, fault: Fault | None) -> AsyncIterator[bytes]:

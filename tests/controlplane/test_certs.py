@@ -48,8 +48,9 @@ def registration(world: World, name: str) -> dict[str, Any]:
 
 @pytest.fixture
 async def registered(cluster: World) -> AsyncIterator[str]:
-    """The name of a configuration with two entries, made by somebody with server-side apply, as Helm 4 does."""
-    name = f"{cluster.name}-pods"
+    """The name of a configuration with two entries, made by somebody with server-side apply, as Helm 4 does. It is one
+    that the chart grants the reconciler to write."""
+    name = f"ebbtide-pods-{cluster.name}"
     await cluster.client.apply(MUTATING_WEBHOOKS, name, registration(cluster, name), field_manager="helm")
     yield name
     await cluster.client.delete(MUTATING_WEBHOOKS, name)
@@ -107,7 +108,7 @@ async def test_wh_44_five_reconcilers_that_start_at_once_make_one_ca(
         for number in range(5):
             folder = tmp_path / str(number)
             folder.mkdir()
-            await stack.enter_async_context(in_this_process(folder, cluster.access(), text))
+            await stack.enter_async_context(in_this_process(folder, cluster, text))
         await wait_published(cluster, registered)
         first = await secret(cluster)
         assert first is not None
@@ -122,7 +123,7 @@ async def test_only_the_bundle_is_ours_and_it_stays_through_an_upgrade(
 ) -> None:
     """Everything else is as it was applied, and its owner can apply it again without a conflict."""
     before = without_bundles(await cluster.client.get(MUTATING_WEBHOOKS, registered))
-    async with in_this_process(tmp_path, cluster.access(), settings(cluster)):
+    async with in_this_process(tmp_path, cluster, settings(cluster)):
         await wait_published(cluster, registered)
         raw = await cluster.client.get(MUTATING_WEBHOOKS, registered)
         assert without_bundles(raw) == before
@@ -141,7 +142,7 @@ async def test_wh_51_a_wiped_bundle_is_back(tmp_path: Path, cluster: World, regi
 
     How soon is asked where time is simulated.
     """
-    async with in_this_process(tmp_path, cluster.access(), settings(cluster)):
+    async with in_this_process(tmp_path, cluster, settings(cluster)):
         await wait_published(cluster, registered)
         for operation in ("remove", "replace"):
             path = "/webhooks/0/clientConfig/caBundle"
@@ -154,7 +155,7 @@ async def test_a_bundle_that_another_manager_applies_is_taken_over(
     tmp_path: Path, cluster: World, registered: str
 ) -> None:
     """Server-side apply of a field that both want is a conflict for the other, and for us it is not."""
-    async with in_this_process(tmp_path, cluster.access(), settings(cluster)):
+    async with in_this_process(tmp_path, cluster, settings(cluster)):
         await wait_published(cluster, registered)
         theirs = b64encode(self_signed().certificate.pem).decode()
         body = {
@@ -172,7 +173,7 @@ async def test_a_bundle_that_another_manager_applies_is_taken_over(
 
 async def test_wh_46_a_ca_is_rotated(tmp_path: Path, cluster: World, registered: str) -> None:
     """Asked for by an annotation: both published, then leaves of the new one with the old one still trusted."""
-    async with in_this_process(tmp_path, cluster.access(), settings(cluster, overlap="1s")):
+    async with in_this_process(tmp_path, cluster, settings(cluster, overlap="1s")):
         await wait_published(cluster, registered)
         before = await secret(cluster)
         assert before is not None
@@ -196,7 +197,7 @@ async def test_wh_48_a_secret_that_was_emptied_or_deleted_is_made_anew(
     tmp_path: Path, cluster: World, registered: str
 ) -> None:
     """The type of a Secret cannot be changed: what is written has to be valid under the one that it has."""
-    async with in_this_process(tmp_path, cluster.access(), settings(cluster, overlap="1s")):
+    async with in_this_process(tmp_path, cluster, settings(cluster, overlap="1s")):
         await wait_published(cluster, registered)
         empty = {"tls.crt": "", "tls.key": "", "ca.crt": None, "ca-signer.crt": None, "ca-signer.key": None}
         await cluster.client.patch_merge(SECRETS, SECRET, {"data": empty}, namespace=cluster.namespace)

@@ -11,6 +11,7 @@ from ebbtide.kube.resources import PODS, Resource
 from tests.controlplane.definitions import defined
 from tests.controlplane.everything import everything
 from tests.controlplane.installation import Release
+from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.world import World
 from tests.ebbtide.agent.service import NOTICE_AT, REBALANCE_ONLY, serving
 
@@ -93,7 +94,9 @@ async def test_a_pod_that_may_still_go_to_a_blocked_zone_is_warned_of(release: R
     await release.uninstall()
 
 
-async def test_the_agent_taints_its_node_with_the_account_of_the_chart(release: Release, cluster: World) -> None:
+async def test_the_agent_taints_its_node_with_the_account_of_the_chart(
+    release: Release, cluster: World, proxy: FaultProxy
+) -> None:
     """And may write no other, although its role has no names: the policy that comes with it holds it to its own."""
     await cluster.add_nodes("a", 1)
     (other,) = await cluster.add_nodes("b", 1)
@@ -110,7 +113,9 @@ async def test_the_agent_taints_its_node_with_the_account_of_the_chart(release: 
                 return taints.get(vocabulary.SIGNAL_TAINT_KEY) == str(int(NOTICE_AT))
 
             await cluster.wait_until(told, "\n".join(agent.log))
-        async with release.contained(pod, container, **environ, NODE_NAME=other) as elsewhere:
+            assert await release.unused("agent") == set()
+        proxy.expect_forbidden("PATCH", f"/nodes/{other}")
+        async with release.contained(pod, container, proxy, **environ, NODE_NAME=other) as elsewhere:
             assert await elsewhere.process.wait() == 3
     assert "its own" in "\n".join(elsewhere.log)
     assert vocabulary.SIGNAL_TAINT_KEY not in await cluster.taint_keys(other)

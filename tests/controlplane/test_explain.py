@@ -68,8 +68,7 @@ async def test_the_plan_that_is_explained_is_the_one_that_is_carried_out(
     assert going == {f"{cluster.namespace}/{pod['metadata']['name']}" for pod in await cluster.pods()}
     assert (await asking.explained("node", zone_a[1]))["plan"]["evict"] is False
 
-    access = proxy.access(cluster.plane.admin_token)
-    async with in_this_process(tmp_path, access, configuration(cluster)) as url:
+    async with in_this_process(tmp_path, cluster, configuration(cluster), proxy=proxy) as url:
         await all_prevented(cluster, zone_a)
         await in_state(cluster, url, "a", "blocked")
 
@@ -117,6 +116,7 @@ async def test_a_missing_permission_ends_it_with_3_and_its_name(
     (node,) = await cluster.add_nodes("a", 1)
     await cluster.signal(node, value="1700000000")
     token = await cluster.account("poor", reader(but=resource))
+    proxy.expect_forbidden("GET", rf"^/api/v1/{resource}\?")
     said = await Asking(tmp_path / "poor", cluster, proxy, token).said("explain", "node", node)
     assert (said.code, said.out) == (3, "")
     assert f'cannot list resource "{resource}"' in said.err
@@ -128,8 +128,8 @@ async def test_status_is_the_same_from_the_leader_and_from_the_nodes(
     """The leader here is no pod, so that the API server knows no way to it: that is said, and the nodes are read."""
     zone_a, zone_b = await cluster.add_nodes("a", 2), await cluster.add_nodes("b", 1)
     await cluster.signal(zone_a[0], value="1700000000")
-    access, text = proxy.access(cluster.plane.admin_token), configuration(cluster)
-    async with in_this_process(tmp_path, access, text) as url:
+    text = configuration(cluster)
+    async with in_this_process(tmp_path, cluster, text, proxy=proxy) as url:
         await in_state(cluster, url, "a", "blocked")
         where = (tmp_path / "asking", cluster, proxy)
         told = await ebbtide(*where, "status", "--output", "json", "--url", url, text=text)

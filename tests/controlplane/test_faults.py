@@ -177,8 +177,7 @@ async def test_a_dry_run_tells_and_writes_nothing(tmp_path: Path, cluster: World
     """State and reason are reported; no taint, annotation, eviction, event or lease reaches the server."""
     zone_a = await cluster.add_nodes("a", 2)
     await cluster.signal(zone_a[0], value="1700000000")
-    access = proxy.access(cluster.plane.admin_token)
-    async with in_this_process(tmp_path, access, configuration(cluster), dry_run=True) as url:
+    async with in_this_process(tmp_path, cluster, configuration(cluster), proxy=proxy, dry_run=True) as url:
         await in_state(cluster, url, "a", "partial")
         assert (await scrape(url)).value("noderebalance_signal_nodes", node_zone="a") == 1
     assert await prevented(cluster, zone_a) == []

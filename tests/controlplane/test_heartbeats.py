@@ -16,7 +16,7 @@ async def test_a_zone_closes_and_opens_whose_nodes_have_sent_heartbeats_since_th
 ) -> None:
     """A heartbeat gives a node a new version and nothing else: no write is held up by it, in either direction."""
     zone = await cluster.add_nodes("a", 4)
-    async with in_this_process(tmp_path, cluster.access(), configuration(cluster)) as url:
+    async with in_this_process(tmp_path, cluster, configuration(cluster)) as url:
 
         async def leads() -> bool:
             return (await probe(url, "/readyz"))[0] == 200 and (await scrape(url)).value("ebbtide_leader") == 1

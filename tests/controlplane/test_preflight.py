@@ -151,6 +151,8 @@ async def test_what_may_not_be_read_is_unknown(tmp_path: Path, cluster: World, p
     """A refusal is no problem of the cluster: exit code 0 where nothing else is wrong."""
     await cluster.add_nodes("a", 1, **made_by(cluster.name))
     token = await cluster.account("looker", rules("list configmaps", "list daemonsets"))
+    for left_out in ("configmaps", "daemonsets"):
+        proxy.expect_forbidden("GET", f"/{left_out}")
     said = await ebbtide(
         tmp_path / "one", cluster, proxy, "preflight", "--output", "json", token=token, text=configuration(cluster)
     )

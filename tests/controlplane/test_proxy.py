@@ -3,14 +3,18 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 
 import aiohttp
 import orjson
 import pytest
 
-from tests.controlplane.proxy import CutStream, Drop, FaultProxy, FreezeStream, Hold, LoseAnswer, Refuse
+from ebbtide.kube.client import Client
+from ebbtide.kube.errors import Forbidden
+from ebbtide.kube.resources import NODES, SECRETS
+from tests.controlplane.proxy import CutStream, Drop, FaultProxy, FreezeStream, Hold, LoseAnswer, Refuse, watched
 from tests.controlplane.servers import ControlPlane
-from tests.controlplane.world import PATIENCE, wait_until
+from tests.controlplane.world import PATIENCE, World, wait_until
 
 pytestmark = pytest.mark.controlplane
 
@@ -117,3 +121,27 @@ async def _arrived(proxy: FaultProxy) -> bool:
 async def _status(session: aiohttp.ClientSession) -> int:
     async with session.get(f"{NAMESPACES}/default") as answer:
         return answer.status
+
+
+@pytest.mark.parametrize(
+    ("announced", "problem"),
+    [
+        ([], "forbidden to test: GET /api/v1/nodes/a"),
+        (["/nodes/"], ""),
+        (["/nodes/", "/pods/"], "not forbidden: GET /pods/"),
+    ],
+)
+async def test_what_the_server_forbids_has_to_be_announced(
+    announced: list[str], problem: str, control_plane: ControlPlane, cluster: World
+) -> None:
+    """A test whose program was forbidden something fails, and so does one that waits for that in vain."""
+    token = await cluster.account("nobody", [])
+    with pytest.raises(AssertionError, match=problem) if problem else nullcontext():
+        async with watched(control_plane) as way:
+            for path in announced:
+                way.expect_forbidden("GET", path)
+            way.inject(Refuse(403), path="/secrets/")
+            async with Client(way.access(token), field_manager="test", user_agent="test") as client:
+                for resource in (NODES, SECRETS):
+                    with pytest.raises(Forbidden):
+                        await client.get(resource, "a", namespace=cluster.namespace if resource.namespaced else "")

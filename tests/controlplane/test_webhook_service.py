@@ -231,15 +231,13 @@ async def test_wh_44_five_replicas_and_five_reconcilers_that_start_at_once_agree
     """On a cluster that has nothing yet. Half of them are processes; the others run here, since each takes a second of
     a processor to start."""
     text = settings(cluster)
-    access = proxy.access(cluster.plane.admin_token)
     client = {"url": "https://127.0.0.1:1/mutate"}
     async with registrations(cluster, client) as names, AsyncExitStack() as stack:
         starting: list[Any] = [process(tmp_path / f"reconciler-{n}", cluster, proxy, text) for n in range(3)]
         starting += [replica(tmp_path / f"webhook-{n}", cluster, proxy, text) for n in range(2)]
-        starting += [replica_here(tmp_path / f"here-{n}", access, text) for n in range(3)]
+        starting += [replica_here(tmp_path / f"here-{n}", cluster, proxy, text) for n in range(3)]
         for n in range(2):
-            (tmp_path / f"leader-{n}").mkdir()
-            starting.append(in_this_process(tmp_path / f"leader-{n}", access, text))
+            starting.append(in_this_process(tmp_path / f"leader-{n}", cluster, text, proxy=proxy))
         entered = [await stack.enter_async_context(each) for each in starting]
         replicas = [each for each in entered if isinstance(each, Replica)]
         assert len(replicas) == 5
@@ -277,10 +275,9 @@ async def test_wh_47_a_leader_killed_in_a_ca_rotation_is_followed_by_one_that_en
     """From the step that is stored: never a third CA, and the leaf of the next one is what is served in the end."""
     text = settings(cluster, certs={"overlap": "500ms"})
     method, path, skip, when = MOMENTS[moment]
-    (tmp_path / "second").mkdir()
     async with (
         registrations(cluster, {"url": "https://127.0.0.1:1/mutate"}) as names,
-        replica_here(tmp_path / "webhook", cluster.access(), text) as serving,
+        replica_here(tmp_path / "webhook", cluster, second_proxy, text) as serving,
     ):
 
         async def settled(step: str) -> bool:
@@ -303,7 +300,7 @@ async def test_wh_47_a_leader_killed_in_a_ca_rotation_is_followed_by_one_that_en
                 arrived = proxy.matching(method, path)[begun + skip :]
                 return any(when == "before" or seen.status is not None for seen in arrived)
 
-            async with in_this_process(tmp_path / "second", second_proxy.access(cluster.plane.admin_token), text):
+            async with in_this_process(tmp_path / "second", cluster, text, proxy=second_proxy):
                 await cluster.wait_until(reached, f"the leader is at the moment {moment!r}", seconds=MENDED_WITHIN)
                 await kill_leader(first, cluster)
                 done = "the rotation is ended by the other one"

@@ -54,7 +54,7 @@ async def served(tmp_path: Path, cluster: World, proxy: FaultProxy) -> AsyncIter
     text = settings(cluster)
     async with (
         registrations(cluster, UNREACHABLE),
-        in_this_process(tmp_path, proxy.access(cluster.plane.admin_token), text),
+        in_this_process(tmp_path, cluster, text, proxy=proxy),
         replica(tmp_path / "webhook", cluster, proxy, text) as running,
     ):
         await cluster.wait_until(running.ready, "the webhook is ready")
@@ -227,7 +227,7 @@ async def test_wh_40_not_ready_for_every_reason_and_alive_all_the_time(
         await cluster.wait_until(running.ready, "the webhook is ready")
         await store(cluster, authority, leaf(spec, authority, now(), 5.0))
         await not_ready("has expired")
-        async with in_this_process(tmp_path, cluster.access(), text):
+        async with in_this_process(tmp_path, cluster, text):
             await cluster.wait_until(running.ready, "the leader has mended it")
 
 

@@ -15,6 +15,8 @@ from ebbtide.config import Settings
 from ebbtide.config.admission import Certs, Webhook
 from ebbtide.kube.resources import MUTATING_WEBHOOKS
 from ebbtide.service.server import bind
+from tests.controlplane import accounts
+from tests.controlplane.proxy import watched
 from tests.controlplane.world import World
 from tests.webhook.stage import Authority
 from webhook.main import Ports, run
@@ -57,8 +59,9 @@ async def webhook(cluster: World, folder: Path, **rules: Any) -> AsyncIterator[R
     admission, health = (each.getsockname()[1] for each in (ports.admission, ports.health))
     running = Running(f"https://{_HOST}:{admission}/mutate", f"http://{_HOST}:{health}", authority)
     stopping = asyncio.Event()
-    async with asyncio.TaskGroup() as group:
-        group.create_task(run(settings, cluster.access(), stopping=stopping, ports=ports))
+    token = await accounts.token(cluster, "webhook", settings)
+    async with watched(cluster.plane) as way, asyncio.TaskGroup() as group:
+        group.create_task(run(settings, way.access(token), stopping=stopping, ports=ports))
         try:
             await cluster.wait_until(running.ready, "the webhook is ready")
             yield running

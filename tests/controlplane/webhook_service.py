@@ -17,13 +17,12 @@ from certs.issue import Pair
 from certs.layout import Found, read
 from certs.live import configuration as configuration_of
 from ebbtide import vocabulary
-from ebbtide.config import load
-from ebbtide.kube.access import Access
 from ebbtide.kube.errors import NotFound
 from ebbtide.kube.resources import MUTATING_WEBHOOKS, PODS, SECRETS
 from ebbtide.service.listening import bind
+from tests.controlplane import accounts
 from tests.controlplane.processes import free_port
-from tests.controlplane.program import Process, configuration, kubeconfig, module, probe, write_files
+from tests.controlplane.program import Process, configuration, kubeconfig, module, probe, settled, write_files
 from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.webhook import selector
 from tests.controlplane.world import World, is_ready
@@ -81,21 +80,22 @@ async def replica(
     """Runs `python -m webhook` by way of the proxy, until it is stopped or this ends; `pod` is the name of its pod."""
     port = free_port()
     listening = text.replace("[webhook]", f'[webhook]\nlisten = "{HOST}:{port}"')
-    write_files(folder, listening, kubeconfig(cluster, proxy, cluster.plane.admin_token))
+    token = await accounts.token(cluster, "webhook", settled(folder, listening))
+    write_files(folder, listening, kubeconfig(cluster, proxy, token))
     environ = {"POD_NAME": pod, "POD_NAMESPACE": cluster.namespace} if pod else {}
     async with module("webhook", folder, environ=environ) as running:
         yield Replica(pod or folder.name, port, await running.serving(), running)
 
 
 @asynccontextmanager
-async def replica_here(folder: Path, access: Access, text: str) -> AsyncIterator[Replica]:
+async def replica_here(folder: Path, cluster: World, proxy: FaultProxy, text: str) -> AsyncIterator[Replica]:
     """Runs one in this process, and stops it in order."""
-    write_files(folder, text, "")
-    settled = load(folder / "ebbtide.toml", {}).settings
+    known = settled(folder, text)
+    access = proxy.access(await accounts.token(cluster, "webhook", known))
     ports, stopping = Ports(bind(HOST, 0), bind(HOST, 0)), asyncio.Event()
     admission, health = (each.getsockname()[1] for each in (ports.admission, ports.health))
     async with asyncio.TaskGroup() as group:
-        group.create_task(run(settled, access, stopping=stopping, ports=ports))
+        group.create_task(run(known, access, stopping=stopping, ports=ports))
         try:
             yield Replica(folder.name, admission, f"http://{HOST}:{health}")
         finally:

@@ -15,7 +15,7 @@ from ebbtide import vocabulary
 from ebbtide.kube.access import Access, from_url
 from ebbtide.kube.client import Client
 from ebbtide.kube.errors import Conflict
-from ebbtide.kube.resources import DEPLOYMENTS, NAMESPACES, NODES, PDBS, PODS, STATEFUL_SETS
+from ebbtide.kube.resources import DEPLOYMENTS, NAMESPACES, NODES, PDBS, PODS, STATEFUL_SETS, Resource
 from ebbtide.model import format_time
 from tests.controlplane.servers import ControlPlane
 
@@ -62,6 +62,8 @@ class World:
         self.name = f"t-{secrets.token_hex(4)}"
         self.namespace = self.name
         self.group = self.name
+        # Tokens of accounts of the chart, by the names of the accounts.
+        self.accounts: dict[str, str] = {}
         self._nodes: list[str] = []
         self._cluster_scoped: list[str] = []
 
@@ -79,8 +81,19 @@ class World:
         self._cluster_scoped += await self._grant(name, rules, "")
         if inside:
             await self._grant(name, inside, f"/namespaces/{self.namespace}")
-        answer = await self._call("POST", f"{accounts}/{name}/token", {"spec": {"expirationSeconds": 3600}})
+        return await self.token(name)
+
+    async def token(self, account: str) -> str:
+        """A token of a service account in the world's namespace."""
+        path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{account}/token"
+        answer = await self._call("POST", path, {"spec": {"expirationSeconds": 3600}})
         return str(answer["status"]["token"])
+
+    async def install(self, resource: Resource, body: Object) -> None:
+        """Makes an object, in the world's namespace if its kind is of one. It goes with the world."""
+        await self.client.create(resource, body, namespace=self.namespace if resource.namespaced else "")
+        if not resource.namespaced:
+            self._cluster_scoped.append(resource.path(name=body["metadata"]["name"]))
 
     async def _grant(self, account: str, rules: Rules, where: str) -> list[str]:
         """Role and binding, those of the whole cluster where `where` is ""; returns their paths."""

@@ -28,6 +28,7 @@ from reconciler.engine.lease_lock import Candidacy
 from reconciler.main import Reconciler
 from reconciler.needs import needs
 from reconciler.place import Place
+from tests.controlplane.accounts import token as token_of_chart
 from tests.controlplane.world import World
 
 pytestmark = pytest.mark.controlplane
@@ -238,7 +239,7 @@ async def test_sigterm_releases_the_lease_and_ends_the_process_with_code_0(clust
     async def held() -> bool:
         return (await spec(cluster)).get("holderIdentity") == "the-pod"
 
-    async with process(cluster, tmp_path, cluster.plane.admin_token) as started:
+    async with process(cluster, tmp_path, await token_of_chart(cluster, "reconciler", Settings())) as started:
         await cluster.wait_until(held, "the process leads")
         started.send_signal(signal.SIGTERM)
         await started.communicate()
