@@ -14,6 +14,7 @@ from tests.controlplane.expectations import all_prevented
 from tests.controlplane.installation import Release
 from tests.controlplane.kubelet import ANNOTATIONS, WEBHOOK, Kubelet
 from tests.controlplane.program import scrape
+from tests.controlplane.webhook import STRICT
 from tests.controlplane.webhook_service import Service
 from tests.controlplane.world import World
 
@@ -22,9 +23,6 @@ pytestmark = pytest.mark.controlplane
 # A signal of that age alone blocks its zone.
 OLD = "1700000000"
 OF_A_POOL = {vocabulary.POOL_LABEL: vocabulary.POOL_DEDICATED}
-# Whatever becomes of the webhook is seen. The API server waits longer than by default: here a process may not be run
-# for so long.
-STRICT: Mapping[str, Any] = {"failurePolicy": "Fail", "timeoutSeconds": 10}
 VALUES: Mapping[str, Any] = {
     "webhook": {"podAnnotations": ANNOTATIONS, "pods": STRICT},
     "reconciler": {"podAnnotations": ANNOTATIONS},

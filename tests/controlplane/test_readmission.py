@@ -1,4 +1,4 @@
-"""Waiting pods are admitted again on a real control plane, with a webhook that the API server calls."""
+"""Waiting pods are admitted again on a real control plane, by the webhook as the chart registers it."""
 
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -7,10 +7,10 @@ import orjson
 import pytest
 
 from ebbtide import vocabulary
-from tests.controlplane.admission import registered, selector, serving
 from tests.controlplane.expectations import all_in_zone, all_prevented, none_prevented
 from tests.controlplane.program import configuration, in_this_process, scrape
 from tests.controlplane.proxy import FaultProxy, Seen
+from tests.controlplane.webhook import registered, selector, webhook
 from tests.controlplane.world import World
 
 pytestmark = pytest.mark.controlplane
@@ -70,7 +70,7 @@ async def test_pods_from_before_a_block_come_back_kept_out_of_the_zone(
     others = await uids(cluster, "plain") | await uids(cluster, "bare")
     await cluster.signal(zone_a[0], value=LONG_AGO)
 
-    async with running(tmp_path, cluster, proxy) as url, serving(cluster) as (_, address):
+    async with running(tmp_path, cluster, proxy) as url, webhook(cluster, tmp_path) as admission:
         await all_prevented(cluster, zone_a)
 
         async def held_back() -> bool:
@@ -78,7 +78,7 @@ async def test_pods_from_before_a_block_come_back_kept_out_of_the_zone(
 
         await cluster.wait_until(held_back, "five pods wait for a webhook to be registered")
         assert deletions(proxy) == []
-        async with registered(cluster, address):
+        async with registered(cluster, admission):
             await waiting(cluster, "tidb", 3, "a")
             await waiting(cluster, "tikv", 2, "a")
             for node in (*zone_a, *zone_b):
@@ -94,7 +94,11 @@ async def test_pods_of_a_block_that_is_over_come_back_free(tmp_path: Path, clust
     """WH-60: those that still wait; they may use the zone again."""
     zone_a, _ = await closed(cluster)
     await cluster.signal(zone_a[0], value=LONG_AGO)
-    async with running(tmp_path, cluster, proxy), serving(cluster) as (_, address), registered(cluster, address):
+    async with (
+        running(tmp_path, cluster, proxy),
+        webhook(cluster, tmp_path) as admission,
+        registered(cluster, admission),
+    ):
         await all_prevented(cluster, zone_a)
         await cluster.deployment("tidb", 3, labels=GUARDED)
         await waiting(cluster, "tidb", 3, "a")
@@ -108,20 +112,26 @@ async def test_pods_of_a_block_that_is_over_come_back_free(tmp_path: Path, clust
 async def test_where_admission_does_nothing_one_pod_is_the_price(
     tmp_path: Path, cluster: World, proxy: FaultProxy
 ) -> None:
-    """WH-62: the first that came back as it was makes its owner wait, and the figures say so."""
+    """WH-62: the first that came back as it was makes its owner wait, and the figures say so.
+
+    The webhook is asked, and looks for another taint than the one that is set.
+    """
     zone_a, _ = await closed(cluster)
     await cluster.deployment("tidb", 3, labels=GUARDED)
     await waiting(cluster, "tidb", 3, "")
     await cluster.signal(zone_a[0], value=LONG_AGO)
-    async with running(tmp_path, cluster, proxy) as url, serving(cluster) as (injector, address):
-        injector.idle = True
-        async with registered(cluster, address):
+    async with (
+        running(tmp_path, cluster, proxy) as url,
+        webhook(cluster, tmp_path, prevent_ca_scale_up_taint_key="example.com/another") as admission,
+        registered(cluster, admission),
+    ):
 
-            async def backs_off() -> bool:
-                figures = await scrape(url)
-                waits = figures.value("readmission_waiting_pods", reason="back-off") == 3
-                return waits and figures.value("readmission_without_effect_total") == 1
+        async def backs_off() -> bool:
+            figures = await scrape(url)
+            waits = figures.value("readmission_waiting_pods", reason="back-off") == 3
+            return waits and figures.value("readmission_without_effect_total") == 1
 
-            await cluster.wait_until(backs_off, "three pods wait for the end of the pause")
-            assert len(deletions(proxy)) == 1
-            assert injector.reviews >= 1
+        await cluster.wait_until(backs_off, "three pods wait for the end of the pause")
+        assert len(deletions(proxy)) == 1
+        asked = await scrape(admission.health)
+        assert (asked.value("webhook_requests_total", webhook="pod", result="unchanged") or 0) >= 1

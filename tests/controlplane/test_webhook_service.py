@@ -43,8 +43,6 @@ pytestmark = pytest.mark.controlplane
 SECONDS = float(os.environ.get("EBBTIDE_SOAK", "20"))
 # For each fault to be over: on a busy machine a process alone needs many seconds to start.
 MENDED_WITHIN = 180.0
-# The installations' own 3 s are for machines that are not busy: here a process may not be run for so long.
-CALL_WITHIN = 10
 # A signal of that age alone blocks its zone.
 OLD = "1700000000"
 
@@ -181,14 +179,12 @@ async def installed(cluster: World, proxy: FaultProxy, folder: Path) -> AsyncIte
     await cluster.signal(zone_a[0], value=OLD)
     async with Service().serving() as service:
         installation = Installation(cluster, proxy, folder, service)
-        client = {"url": service.url}
-        entry = {"failurePolicy": "Fail", "timeoutSeconds": CALL_WITHIN}
         async with process(folder / "reconciler", cluster, proxy, installation.text):
             await all_prevented(cluster, zone_a)
             try:
                 for name in ("webhook-0", "webhook-1"):
                     await installation.start(name)
-                async with registrations(cluster, client, **entry) as installation.names:
+                async with registrations(cluster, {"url": service.url}) as installation.names:
                     await installation.settled("stable")
                     yield installation
             finally:

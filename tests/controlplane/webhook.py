@@ -1,27 +1,33 @@
-"""The webhook in this process, registered with a real API server under the rules that an installation has."""
+"""The webhook in this process, registered with a real API server as the chart registers it."""
 
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
-import yaml
 
 from ebbtide.config import Settings
 from ebbtide.config.admission import Certs, Webhook
+from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.kube.resources import MUTATING_WEBHOOKS
-from ebbtide.service.server import bind
+from ebbtide.service.listening import bind
+from tests.chart.helm import Object, Values, rendered
 from tests.controlplane import accounts
 from tests.controlplane.proxy import watched
 from tests.controlplane.world import World
 from tests.webhook.stage import Authority
 from webhook.main import Ports, run
 
-REGISTRATIONS = Path(__file__).parent / "registrations"
+# Values of the chart for a way in. Whatever becomes of the webhook is seen. The API server waits longer than by
+# default: here a process may not be run for so long.
+STRICT: Final[Values] = {"failurePolicy": "Fail", "timeoutSeconds": 10}
+STRICTLY: Final[Values] = dict.fromkeys(("pods", "guardedPods", "statefulSets"), STRICT)
+
 # The world's own, so that tests that share the servers do not take each other's registrations for theirs.
 _LABEL = "tests.ebbtide/webhook"
 _HOST = "127.0.0.1"
@@ -41,17 +47,18 @@ class Running:
 
 
 @asynccontextmanager
-async def webhook(cluster: World, folder: Path, **rules: Any) -> AsyncIterator[Running]:
-    """Runs it until the end; it is ready, and nobody calls it yet."""
+async def webhook(cluster: World, folder: Path, **rebalance: Any) -> AsyncIterator[Running]:
+    """Runs it until the end; it is ready, and nobody calls it yet. `rebalance` are settings of zone rebalance."""
     settings = Settings(
         namespace="ebbtide-system",
+        node_rebalance=NodeRebalance(**rebalance),
         certs=Certs(
             mode="files",
             directory=str(folder),
             extra_sans=(_HOST,),
             webhook_configuration_selector=selector(cluster),
         ),
-        webhook=Webhook(drain=0.0, **rules),
+        webhook=Webhook(drain=0.0),
     )
     authority = Authority(folder, settings.certs)
     authority.issue()
@@ -79,17 +86,18 @@ async def registered(cluster: World, running: Running) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def registrations(cluster: World, client: Mapping[str, str], **entry: Any) -> AsyncIterator[list[str]]:
-    """The rules of an installation for this world's namespace, with that `clientConfig`; gives their names.
+async def registrations(
+    cluster: World, client: Mapping[str, str], values: Values = STRICTLY
+) -> AsyncIterator[list[str]]:
+    """What the chart registers, for this world's namespace and with that `clientConfig`; gives the names.
 
-    `entry` is laid over each of their entries.
+    `values` are the chart's, those of `webhook`. Nothing carries connections to a Service here.
     """
     names: list[str] = []
     try:
-        for path in sorted(REGISTRATIONS.glob("*.yaml")):
-            body = _of_world(cluster, yaml.safe_load(path.read_text(encoding="utf-8")), client)
-            for each in body["webhooks"]:
-                each.update(entry)
+        objects = await rendered(cluster.plane.folder / "helm", {"webhook": values})
+        for found in (each for each in objects if each["kind"] == MUTATING_WEBHOOKS.kind):
+            body = _of_world(cluster, found, client)
             await cluster.client.create(MUTATING_WEBHOOKS, body)
             names.append(body["metadata"]["name"])
         yield names
@@ -103,11 +111,13 @@ def selector(cluster: World) -> str:
     return f"{_LABEL}={cluster.name}"
 
 
-def _of_world(cluster: World, body: dict[str, Any], client: Mapping[str, str]) -> dict[str, Any]:
+def _of_world(cluster: World, found: Object, client: Mapping[str, str]) -> Object:
     """The registration for one namespace, under a name of its own."""
+    body = deepcopy(found)
     body["metadata"]["name"] += f"-{cluster.name}"
     body["metadata"]["labels"] |= {_LABEL: cluster.name}
     for entry in body["webhooks"]:
+        assert entry["clientConfig"].keys() == {"service"}
         entry["clientConfig"] = dict(client)
         only = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": [cluster.namespace]}
         entry["namespaceSelector"]["matchExpressions"].append(only)
