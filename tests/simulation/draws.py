@@ -15,6 +15,12 @@ def any_node(stage: Stage, rng: Random, holds: Callable[[Object], object] = lamb
     return rng.choice(names) if names else ""
 
 
+def endangered_node(stage: Stage, rng: Random) -> str:
+    """The name of some live node, every second time of a signalled one, since around those most can go wrong."""
+    signalled = any_node(stage, rng, lambda node: is_live(node) and is_signalled(node)) if rng.random() < 0.5 else ""
+    return signalled or any_node(stage, rng, is_live)
+
+
 def is_signalled(node: Object) -> bool:
     return any(taint["key"] == vocabulary.SIGNAL_TAINT_KEY for taint in node["spec"].get("taints") or ())
 

@@ -26,7 +26,7 @@ from ebbtide.sim.faults import (
 from ebbtide.sim.kinds import NAMESPACES, NODES
 from ebbtide.sim.stored import Object
 from tests.simulation import notation, pod_events
-from tests.simulation.draws import any_node, is_live, is_signalled
+from tests.simulation.draws import any_node, endangered_node, is_live, is_signalled
 from tests.simulation.stage import Stage
 from tests.simulation.wiretap import EVENT_PATH, EVICTION_PATH, LEASE_PATH, NODE_PATH
 
@@ -116,7 +116,7 @@ def cordon(stage: Stage, rng: Random) -> str:
 
 def flap(stage: Stage, rng: Random) -> str:
     """A node becomes Ready, or not."""
-    name = any_node(stage, rng, is_live)
+    name = endangered_node(stage, rng)
     if not name:
         return ""
     ready = not any(c["type"] == "Ready" and c["status"] == "True" for c in stage.node(name)["status"]["conditions"])
@@ -152,7 +152,7 @@ def strip(stage: Stage, rng: Random) -> str:
 
 
 def ignore(stage: Stage, rng: Random) -> str:
-    name = any_node(stage, rng, is_live)
+    name = endangered_node(stage, rng)
     if not name:
         return ""
     ignored = vocabulary.BLOCK_ANNOTATION in (stage.node(name)["metadata"].get("annotations") or {})
@@ -170,7 +170,7 @@ def ignore_namespace(stage: Stage, rng: Random) -> str:
 
 def mark_for_removal(stage: Stage, rng: Random) -> str:
     """The autoscaler marks a node that it removes, or takes its mark off; some marks were left by one that died."""
-    name = any_node(stage, rng, is_live)
+    name = endangered_node(stage, rng)
     if not name:
         return ""
     if any(
@@ -185,7 +185,7 @@ def mark_for_removal(stage: Stage, rng: Random) -> str:
 
 def refuse_writes(stage: Stage, rng: Random) -> str:
     """An admission policy that lets nobody write a node, until it is mended."""
-    name, seconds = any_node(stage, rng, is_live), rng.choice([5, 40, 90])
+    name, seconds = endangered_node(stage, rng), rng.choice([5, 40, 90])
     if name:
         refusal = stage.faults.inject(Answer(403, "Forbidden"), When("PATCH", f"/api/v1/nodes/{name}"))
         asyncio.get_running_loop().call_later(seconds, stage.faults.remove, refusal)
@@ -233,7 +233,7 @@ def watch_fault(stage: Stage, rng: Random) -> str:
 
 HAPPENINGS: Sequence[Weighted] = (
     (signal, 6),
-    (calm, 4),
+    (calm, 3),
     (join, 4),
     (label, 3),
     (leave, 2),
@@ -244,11 +244,11 @@ HAPPENINGS: Sequence[Weighted] = (
     (flap, 2),
     (foreign_taint, 5),
     (strip, 2),
-    (ignore, 1),
-    (ignore_namespace, 1),
-    (mark_for_removal, 2),
+    (ignore, 2),
+    (ignore_namespace, 2),
+    (mark_for_removal, 3),
     (refuse_writes, 1),
-    (pod_events.appear, 8),
+    (pod_events.appear, 11),
     (pod_events.go, 2),
     (pod_events.bind_claim, 0.2),
     (fault, 5),

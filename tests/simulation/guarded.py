@@ -53,7 +53,8 @@ class Set:
 
 
 SETS = (
-    Set("big", "g", 2),
+    # So many that the pace of deletions matters.
+    *(Set(f"big-{number}", "g", 2) for number in range(4)),
     Set("other", "h", 1),
     Set("small", "g", 2, waits=False),
     Set("quiet", "g", 1, namespace=QUIET_NAMESPACE),

@@ -98,7 +98,7 @@ class _History:
         self._guarded = Guarded(stage)
         self._started = 0
         # In some histories only the world changes, so that what replicas must know at every moment is told exactly.
-        self._quiet = rng.random() < 0.3
+        self._quiet = rng.random() < 0.5
 
     async def play(self) -> None:
         self._set_up()

@@ -62,8 +62,8 @@ def removed_since(node: Object) -> float | None:
 
 
 def held_by(storage: Storage, pod: Object, node: Object) -> str:
-    """The volume of the pod that can be used nowhere but in the node's zone, or on the node; "" without one."""
-    names = {node["metadata"]["name"], node["metadata"]["labels"].get(vocabulary.ZONE_LABEL)}
+    """The volume of the pod that can be used nowhere but in the node's zone, "" without one."""
+    zone = node["metadata"]["labels"].get(vocabulary.ZONE_LABEL)
     for each in pod["spec"].get("volumes") or ():
         if "persistentVolumeClaim" not in each:
             continue
@@ -71,7 +71,7 @@ def held_by(storage: Storage, pod: Object, node: Object) -> str:
         if claim["spec"].get("volumeName"):
             volume = storage.get(PERSISTENT_VOLUMES, claim["spec"]["volumeName"])
             (term,) = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
-            if set(term["matchExpressions"][0]["values"]) <= names:
+            if term["matchExpressions"][0]["values"] == [zone]:
                 return str(volume["metadata"]["name"])
     return ""
 

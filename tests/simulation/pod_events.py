@@ -9,7 +9,7 @@ from ebbtide.sim.deletion import Deletion
 from ebbtide.sim.kinds import PERSISTENT_VOLUME_CLAIMS, PODS
 from ebbtide.sim.stored import Object
 from tests.simulation import notation, volumes
-from tests.simulation.draws import any_node, is_live
+from tests.simulation.draws import endangered_node
 from tests.simulation.stage import Stage
 
 QUIET_NAMESPACE = "sometimes-quiet"
@@ -45,35 +45,35 @@ SHAPES: Sequence[Object] = (
     _owned(spec={"tolerations": list(notation.BOTH_TOLERATED)}),
     _owned(spec={"tolerations": [notation.BOTH_TOLERATED[1]]}),
     _owned(status={"phase": "Succeeded"}),
-    _owned(**volumes.using("disk-a")),
-    _owned(**volumes.using("disk-b")),
-    _owned(**volumes.using("local")),
     _owned(**volumes.using(_LATE_CLAIM)),
     {"metadata": {"ownerReferences": [owner("DaemonSet")]}},
     {},
     {"metadata": {"annotations": {vocabulary.MIRROR_POD_ANNOTATION: "x"}}},
     {"metadata": {"namespace": QUIET_NAMESPACE}},
+    _owned(metadata={"namespace": QUIET_NAMESPACE}),
 )
+# How often a pod has a volume in its node's zone.
+_DISKS = 0.3
 
 
 def set_up(stage: Stage) -> None:
     """What these pods need to be there."""
     stage.cluster.create(
         objects.namespace(QUIET_NAMESPACE),
-        volumes.claim("disk-a", "disk-a"),
-        volumes.disk("disk-a", "a"),
-        volumes.claim("disk-b", "disk-b"),
-        volumes.disk("disk-b", "b"),
-        volumes.claim("local", "local"),
-        volumes.local("local", "ag0"),
+        *(each for zone in "abc" for each in (volumes.claim(f"disk-{zone}", f"disk-{zone}"), _disk(zone))),
         volumes.claim(_LATE_CLAIM),
         volumes.disk(_LATE_DISK, "a"),
         objects.budget("held", match={"app": "held"}, max_unavailable=0),
     )
 
 
+def _disk(zone: str) -> Object:
+    return volumes.disk(f"disk-{zone}", zone)
+
+
 def appear(stage: Stage, rng: Random) -> str:
-    node, patch, name = any_node(stage, rng, is_live), rng.choice(SHAPES), f"p{rng.randrange(40)}"
+    node, name = endangered_node(stage, rng), f"p{rng.randrange(40)}"
+    patch = _owned(**volumes.using(f"disk-{node[:1]}")) if rng.random() < _DISKS else rng.choice(SHAPES)
     namespace = patch.get("metadata", {}).get("namespace", "default")
     if not node or stage.storage.peek(PODS, name, namespace) is not None:
         return ""

