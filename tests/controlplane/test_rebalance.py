@@ -194,10 +194,10 @@ async def test_a_removed_taint_is_put_back_and_counted(
         await cluster.wait_until(counted, "the removal is counted")
 
 
-async def test_a_fight_over_the_taint_is_told_once_and_slows_down(
+async def test_a_fight_over_the_taint_is_told_once_and_the_taint_comes_back(
     tmp_path: Path, cluster: World, proxy: FaultProxy, zones: tuple[list[str], list[str]]
 ) -> None:
-    """NR-25: from the second removal on the taint comes back later and later, with one Warning event on the node."""
+    """NR-25: one Warning event on the node. How slowly the taint comes back is proved in simulated time."""
     zone_a, _ = zones
     contested = zone_a[2]
     for node in zone_a[:2]:
@@ -216,8 +216,6 @@ async def test_a_fight_over_the_taint_is_told_once_and_slows_down(
         reasons = await cluster.wait_until(told, "the fight is told")
         await all_prevented(cluster, zone_a)
     assert reasons == ["PreventTaintContested"]
-    restored = [seen for seen in node_writes(proxy) if contested in seen.path and b"/spec/taints" in seen.body]
-    assert len(restored) <= 5
 
 
 async def test_a_node_name_used_again_is_another_node(
