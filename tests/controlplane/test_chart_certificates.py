@@ -206,7 +206,7 @@ async def _as_the_notes_say(release: Release) -> None:
     (block,) = [part for part in said.out.split("\n\n") if "caBundle" in part and "ca=$(" in part]
     plane = release.cluster.plane
     path = f"{Path(plane.binaries['kubectl']).parent}:{os.environ['PATH']}"
-    process = await asyncio.create_subprocess_exec(
-        *("bash", "-euc", block), env={"PATH": path, "KUBECONFIG": str(plane.kubeconfig)}
-    )
+    home = str(plane.folder)  # where kubectl keeps what it has found out about the server
+    environ = {"PATH": path, "HOME": home, "KUBECONFIG": str(plane.kubeconfig)}
+    process = await asyncio.create_subprocess_exec("bash", "-euc", block, env=environ)
     assert await process.wait() == 0, block
