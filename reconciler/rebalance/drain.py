@@ -9,8 +9,9 @@ a node is asked to go, and whenever the watch of nodes may have missed something
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import structlog
 
@@ -22,7 +23,7 @@ from ebbtide.kube.resources import NODES, PODS
 from ebbtide.kube.store import Store
 from ebbtide.model import Cell, CellLabels, NodeFacts, PodFacts, node_facts, pod_facts
 from reconciler.rebalance.answers import Answer, Result, read_answer
-from reconciler.rebalance.evictions import Attempt, Candidate, due, judge_pod
+from reconciler.rebalance.evictions import Attempt, Candidate, due, holding_volume, judge_pod
 from reconciler.rebalance.left import Left, LeftNodes
 from reconciler.rebalance.plan import Eviction, soonest
 from reconciler.rebalance.snapshot import PodSurroundings
@@ -33,7 +34,10 @@ log = structlog.stdlib.get_logger(__name__)
 
 @dataclass(slots=True, eq=False)
 class Emptied:
-    """A node being emptied, since which signal, and the watch on its pods."""
+    """A node being emptied, since which signal, and the watch on its pods.
+
+    `held` has the UIDs of pods of which it was told that a volume keeps them there.
+    """
 
     node: NodeFacts
     cell: Cell
@@ -41,6 +45,17 @@ class Emptied:
     pods: Store[PodFacts]
     watch: asyncio.Task[None]
     standing: Standing
+    held: set[str] = field(default_factory=set)
+
+
+class Told(Protocol):
+    """Hears of what becomes of pods."""
+
+    def asked(self, asked: "Asked") -> None:
+        """An eviction was answered."""
+
+    def held(self, node: NodeFacts, pod: PodFacts, why: str) -> None:
+        """A pod is left on its node because of a volume. Told once for each signal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +73,7 @@ class Drain:
     """Sends evictions for the nodes given to `empty` until `leave` is said; `run` does the work.
 
     `nodes` are those that the reconciles decide on. `own_pod` is namespace/name of this process's pod, evicted after
-    all others. `told` hears of every answer.
+    all others.
     """
 
     def __init__(
@@ -67,7 +82,7 @@ class Drain:
         nodes: Store[NodeFacts],
         surroundings: PodSurroundings,
         rules: NodeRebalance,
-        told: Callable[[Asked], None],
+        told: Told,
         own_pod: str = "",
     ) -> None:
         self.name = "drain"
@@ -216,8 +231,13 @@ class Drain:
         pods = tuple(emptied.pods.values())
         around = self._surroundings.of(emptied.node, pods)
         for pod in pods:
-            if pod.uid not in self._in_flight and not judge_pod(pod, around, self._rules):
+            if pod.uid in self._in_flight:
+                continue
+            if not judge_pod(pod, around, self._rules):
                 yield Candidate(pod, emptied.cell, emptied.since, own=pod.key == self._own_pod)
+            elif pod.uid not in emptied.held and (why := holding_volume(pod, around, self._rules)):
+                emptied.held.add(pod.uid)
+                self._told.held(emptied.node, pod, why)
 
     def _watched_nodes(self) -> Watched:
         return Watched(self._known.stream, self._known.age())
@@ -283,7 +303,7 @@ class Drain:
         self._note(candidate, attempt, answer)
         emptied = self._nodes.get(node.name)
         meant = emptied is not None and emptied.node.uid == node.uid
-        self._told(Asked(node, candidate.cell, pod, answer, still_meant=meant))
+        self._told.asked(Asked(node, candidate.cell, pod, answer, still_meant=meant))
 
     def _note(self, candidate: Candidate, attempt: Attempt, answer: Answer) -> None:
         monotonic = asyncio.get_running_loop().time()

@@ -64,7 +64,13 @@ class Due:
 
 def judge_pod(pod: PodFacts, around: Surroundings, rules: NodeRebalance) -> str:
     """Why the pod is left alone, "" if it is to be evicted."""
-    return _not_evictable(pod, rules) or _left_alone(pod, around, rules)
+    return _not_evictable(pod, rules) or _left_alone(pod, around, rules) or _held_by_volume(pod, around, rules)
+
+
+def holding_volume(pod: PodFacts, around: Surroundings, rules: NodeRebalance) -> str:
+    """The words of `judge_pod` for a pod that only its volume keeps on its node, "" for any other."""
+    other = _not_evictable(pod, rules) or _left_alone(pod, around, rules)
+    return "" if other else _held_by_volume(pod, around, rules)
 
 
 def _not_evictable(pod: PodFacts, rules: NodeRebalance) -> str:
@@ -88,8 +94,6 @@ def _left_alone(pod: PodFacts, around: Surroundings, rules: NodeRebalance) -> st
         return f"its namespace is annotated {BLOCK_ANNOTATION}={BLOCK_IGNORE}"
     if _comes_straight_back(pod, around.node, rules):
         return "tolerates both the signal and the prevent taint"
-    if rules.zonal_volume_policy == "hold" and around.node.ready:
-        return _held_by_volume(pod, around)
     return ""
 
 
@@ -102,7 +106,9 @@ def _comes_straight_back(pod: PodFacts, node: NodeFacts, rules: NodeRebalance) -
     return bool(signals) and all(pod.tolerates(taint) for taint in (*signals, prevent))
 
 
-def _held_by_volume(pod: PodFacts, around: Surroundings) -> str:
+def _held_by_volume(pod: PodFacts, around: Surroundings, rules: NodeRebalance) -> str:
+    if rules.zonal_volume_policy != "hold" or not around.node.ready:
+        return ""
     zone = around.node.cell.zone if around.node.cell else ""
     for claim in pod.claims:
         volume = around.volumes.get(f"{pod.namespace}/{claim}")

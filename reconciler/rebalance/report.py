@@ -16,7 +16,7 @@ from ebbtide.clock import Clock
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.kube.errors import ApiError
 from ebbtide.kube.resources import NODES, PODS
-from ebbtide.model import Cell, NodeFacts
+from ebbtide.model import Cell, NodeFacts, PodFacts
 from reconciler.engine.events import Event, Recorder, Regarding
 from reconciler.rebalance import stories
 from reconciler.rebalance.act import Outcome
@@ -234,6 +234,11 @@ class Report:
         story = stories.refused(asked)
         if story is not None:
             self._tell(Regarding(PODS, pod.name, pod.uid, pod.namespace), story)
+
+    def held(self, node: NodeFacts, pod: PodFacts, why: str) -> None:
+        """A pod is left on its node because of a volume."""
+        log.info("pod is held", pod=pod.key, node=node.name, why=why)
+        self._tell(Regarding(PODS, pod.name, pod.uid, pod.namespace), stories.held(node, pod, why))
 
     def signal_ended(self, node: NodeFacts, *, gone: bool) -> None:
         """The node's signal, or the node, has gone: its next signal counts anew, and a dead node has no series."""

@@ -6,7 +6,7 @@ from textwrap import shorten
 from typing import Literal
 
 from ebbtide.config.rebalance import NodeRebalance
-from ebbtide.model import Cell, NodeFacts
+from ebbtide.model import Cell, NodeFacts, PodFacts
 from reconciler.rebalance.answers import Result
 from reconciler.rebalance.drain import Asked
 from reconciler.rebalance.plan import Change, NodeWrite, Plan
@@ -159,6 +159,15 @@ def evicting(node: NodeFacts) -> Story:
     zone = f" in zone {node.cell.zone}" if node.cell else ""
     note = f"Node {node.name}{zone} has a rebalance signal: its pods are evicted, so that they start in another zone."
     return Story("Normal", "EvictingPods", "Evict", note)
+
+
+def held(node: NodeFacts, pod: PodFacts, why: str) -> Story:
+    """A pod stays on a signalled node because of its volume; `why` are the words of the decision."""
+    note = (
+        f"Pod {pod.key} is left on signalled node {node.name}: {why}, and zonal-volume-policy is hold. It runs until "
+        "the node is taken; then it waits until its zone has nodes again."
+    )
+    return Story("Normal", "EvictionHeld", "Evict", note)
 
 
 def refused(asked: Asked) -> Story | None:

@@ -23,7 +23,7 @@ def _hands(context: Context, report: Report) -> Hands:
     rules = context.settings.node_rebalance
     # In a pod the identity is the pod's name; elsewhere it names no pod.
     own_pod = f"{context.namespace}/{context.identity}"
-    drain = Drain(context.client, context.nodes, _surroundings(context), rules, report.asked, own_pod)
+    drain = Drain(context.client, context.nodes, _surroundings(context), rules, report, own_pod)
     return Hands(Act(context.client, context.nodes, rules, context.clock), drain)
 
 

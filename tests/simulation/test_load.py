@@ -4,11 +4,14 @@ import asyncio
 
 import pytest
 
+from ebbtide.kube.client import Client
 from ebbtide.sim.actors.kubelet import Timings
 from ebbtide.sim.faults import Answer, When
 from ebbtide.sim.kinds import PODS
+from reconciler.explain import Explainer
+from reconciler.inquiry import Inquiry
 from tests.simulation import volumes
-from tests.simulation.stage import Stage, play
+from tests.simulation.stage import NAMESPACE, Stage, play
 from tests.simulation.test_evictions import A1, EVICTED, SLOW
 from tests.simulation.wiretap import EVICTION_PATH, LEASE_PATH
 
@@ -128,10 +131,26 @@ def test_nr_54_a_pod_whose_volume_cannot_follow_is_held_where_the_operator_wants
     async def held(stage: Stage) -> None:
         await story(stage)
         assert sorted(stage.evicted()) == ["disk-on-a3", "free", "unbound-on-a1"]
+        (event,) = stage.journal.events("EvictionHeld")
+        assert event.document["regarding"]["name"] == "disk-on-a1"
+        assert "its volume pv-1 exists only in zone a" in event.document["note"]
+        await said(stage)
+        await asyncio.sleep(1300)
+        assert len(stage.journal.events("EvictionHeld")) == 1
+        assert "disk-on-a1" not in stage.evicted()
+
+    async def said(stage: Stage) -> None:
+        """As explanations of the running cluster say it, of the node and of the pod."""
+        async with Client(stage.cluster.access(), field_manager="test", user_agent="test") as client:
+            explainer = Explainer(Inquiry(client, stage.settings, NAMESPACE), stage.settings, stage.cluster.clock)
+            for found in (await explainer.node("a1"), await explainer.pod("default", "disk-on-a1")):
+                held = {each.what: each.reason for each in found.held_back}
+                assert held["evict pod default/disk-on-a1"] == "its volume pv-1 exists only in zone a"
 
     async def evicted(stage: Stage) -> None:
         await story(stage)
         assert len(stage.evicted()) == 4
+        assert not stage.journal.events("EvictionHeld")
 
     play(held, zonal_volume_policy="hold")
     play(evicted)

@@ -125,6 +125,12 @@ CASES = [
     ),
     Case("EvictingPods", "Normal", lambda: stories.evicting(node("a1", signal=10)), ("Node a1", "zone a", "signal")),
     Case(
+        "EvictionHeld",
+        "Normal",
+        lambda: stories.held(node("a1"), pod("p1"), "its volume pv-1 exists only in zone a"),
+        ("p1", "node a1", "its volume pv-1 exists only in zone a", "zonal-volume-policy is hold"),
+    ),
+    Case(
         "EvictionMisconfigured",
         "Warning",
         lambda: stories.refused(asked(Result.MISCONFIGURED)),
