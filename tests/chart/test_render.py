@@ -42,6 +42,7 @@ MODES: dict[str, Values] = {
     "cert-manager": EVERYTHING | {"certificates": {"mode": "cert-manager"}},
     "existing": EVERYTHING | {"certificates": {"mode": "existing", "existingSecret": "mine"}},
 }
+VERSIONS = ("helm4", "helm3")
 WAYS_IN = ("guarded-pods", "pods", "stateful-sets")
 # Kinds of others, whose schemas are not Kubernetes' own.
 OTHERS = ("cert-manager.io/", "monitoring.coreos.com/")
@@ -58,15 +59,27 @@ async def objects(request: pytest.FixtureRequest, helm: Helm) -> list[Object]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_rendered_twice_it_is_the_same_to_the_byte_with_either_helm(
-    mode: str, helm: Helm, tmp_path: Path
-) -> None:
+async def test_rendered_twice_it_is_the_same_to_the_byte_with_either_helm(mode: str, tmp_path: Path) -> None:
     """As tools that compare manifests need it."""
-    first, second = [await helm.template(MODES[mode]) for _ in range(2)]
-    assert first.code == 0, first.err
-    assert first.out == second.out
-    one, other = await helm.render(MODES[mode]), await Helm("helm3", tmp_path / "three").render(MODES[mode])
-    assert sorted(one, key=_order) == sorted(other, key=_order)
+    rendered: list[list[Object]] = []
+    for version in VERSIONS:
+        each = Helm(version, tmp_path / version)
+        first, second = [await each.template(MODES[mode]) for _ in range(2)]
+        assert first.code == 0, first.err
+        assert first.out == second.out
+        rendered.append(sorted(filter(None, yaml.safe_load_all(first.out)), key=_order))
+    assert rendered[0] == rendered[1]
+
+
+@pytest.mark.parametrize(("kubernetes", "code"), [("1.30.0", 0), ("1.30.0-eks-036c24b", 0), ("1.29.15", 1)])
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_kubernetes_that_is_too_old_is_refused(
+    version: str, kubernetes: str, code: int, tmp_path: Path
+) -> None:
+    """And the oldest that is not, as it is and as a cloud calls its own."""
+    said = await Helm(version, tmp_path).template({}, f"--kube-version={kubernetes}")
+    assert said.code == code, said.err
+    assert ("kubeVersion" in said.err) == bool(code)
 
 
 def _order(each: Object) -> tuple[str, ...]:
@@ -75,7 +88,7 @@ def _order(each: Object) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("version", ["helm4", "helm3"])
+@pytest.mark.parametrize("version", VERSIONS)
 async def test_lint_finds_nothing(version: str, mode: str, tmp_path: Path) -> None:
     said = await Helm(version, tmp_path).run("lint", "--strict", str(CHART), values=MODES[mode])
     assert said.code == 0, said.out + said.err
@@ -224,6 +237,35 @@ async def test_a_way_in_can_be_switched_off(helm: Helm) -> None:
     assert ("MutatingWebhookConfiguration", "ebbtide-pods") in gone
     assert {name for _, name in gone} == {"ebbtide-pods", "ebbtide-test"}
     assert not [each for each in without if "helm.sh/hook" in each["metadata"].get("annotations", {})]
+
+
+WORKERS: Values = {"config": {"worker-scaler": {"run": True, "namespace": "tidb-workers"}}}
+PROBED: dict[str, tuple[str, Values, str]] = {
+    "by default": (NAMESPACE, {}, "default"),
+    "where workers run": (NAMESPACE, WORKERS, "tidb-workers"),
+    "where one is named": (NAMESPACE, {**WORKERS, "tests": {"namespace": "tools"}}, "tools"),
+    "released into the default namespace": ("default", {}, "kube-public"),
+    "default is left out": (NAMESPACE, {"webhook": {"excludedNamespaces": ["default"]}}, "kube-public"),
+    "workers are left out": (NAMESPACE, {**WORKERS, "webhook": {"excludedNamespaces": ["tidb-workers"]}}, "default"),
+}
+
+
+@pytest.mark.parametrize(("release", "values", "namespace"), PROBED.values(), ids=PROBED.keys())
+async def test_what_helm_tests_is_created_where_there_is_a_namespace_that_is_sent_to_the_webhook(
+    release: str, values: Values, namespace: str, helm: Helm
+) -> None:
+    """That of the workers need not exist before there are any; the API server itself sees to `default`."""
+    objects = await helm.render(values, namespace=release)
+    (container,) = only(objects, "Pod")["spec"]["containers"]
+    assert f"--namespace={namespace}" in container["args"]
+    for kind in ("Role", "RoleBinding"):
+        assert only(objects, kind, "ebbtide-test")["metadata"]["namespace"] == namespace
+
+
+async def test_without_workers_nothing_is_installed_into_their_namespace(helm: Helm) -> None:
+    """Which need not exist."""
+    places = {each["metadata"].get("namespace") for each in await helm.render(MODES["existing"] | {"config": {}})}
+    assert places == {NAMESPACE, "default", None}
 
 
 def _names(objects: list[Object]) -> set[tuple[str, str]]:

@@ -27,6 +27,11 @@ REFUSED: dict[str, tuple[Values, str]] = {
     "an existing Secret without a name": ({"certificates": {"mode": "existing"}}, "certificates.existingSecret"),
     "workers in the release's namespace": ({"config": {"worker-scaler": {"namespace": NAMESPACE}}}, NAMESPACE),
     "a probe in the release's namespace": ({"tests": {"namespace": NAMESPACE}}, "tests.namespace"),
+    "a probe where the webhook is not asked": (
+        {"tests": {"namespace": "tools"}, "webhook": {"excludedNamespaces": ["tools"]}},
+        "tests.namespace is tools",
+    ),
+    "a probe nowhere": ({"webhook": {"excludedNamespaces": ["default", "kube-public"]}}, "tests.namespace has to name"),
     "a drain that is longer than a pod's end": ({"config": {"webhook": {"drain": "39001ms"}}}, "config.webhook.drain"),
     "a pod's end that is shorter than the drain": ({"webhook": {"terminationGracePeriodSeconds": 20}}, "21 at least"),
     "the agent listening where it cannot": ({"agent": {"port": 70000}}, "port"),

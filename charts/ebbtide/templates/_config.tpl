@@ -4,6 +4,11 @@
 {{- if (index .Values.config "worker-scaler").run -}}true{{- end -}}
 {{- end -}}
 
+{{/* Whether load data is answered: in a dry run nobody listens for it. */}}
+{{- define "ebbtide.front" -}}
+{{- if and (include "ebbtide.workers.run" .) (not .Values.reconciler.dryRun) -}}true{{- end -}}
+{{- end -}}
+
 {{- define "ebbtide.workers.namespace" -}}
 {{- (index .Values.config "worker-scaler").namespace -}}
 {{- end -}}

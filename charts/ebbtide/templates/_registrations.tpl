@@ -36,3 +36,31 @@ stateful-sets:
 {{- end -}}
 {{- toJson $names -}}
 {{- end -}}
+
+{{/* Namespaces whose objects are never sent to the webhook, as JSON. */}}
+{{- define "ebbtide.excluded" -}}
+{{- concat (list "kube-system" .Release.Namespace) .Values.webhook.excludedNamespaces | uniq | toJson -}}
+{{- end -}}
+
+{{/*
+Where `helm test` creates its pod: a namespace that is there and is sent to the webhook. That of the workers, once there
+are any; else one that every cluster has.
+*/}}
+{{- define "ebbtide.test.namespace" -}}
+{{- $excluded := include "ebbtide.excluded" . | fromJsonArray -}}
+{{- $there := list "default" "kube-public" -}}
+{{- if include "ebbtide.workers.run" . -}}
+{{- $there = prepend $there (include "ebbtide.workers.namespace" .) -}}
+{{- end -}}
+{{- range $excluded -}}
+{{- $there = without $there . -}}
+{{- end -}}
+{{- $namespace := .Values.tests.namespace | default (first $there) -}}
+{{- if not $namespace -}}
+{{- fail "tests.namespace has to name a namespace: those that every cluster has are among webhook.excludedNamespaces" -}}
+{{- end -}}
+{{- if has $namespace $excluded -}}
+{{- fail (printf "tests.namespace is %s, whose pods are never sent to the webhook" $namespace) -}}
+{{- end -}}
+{{- $namespace -}}
+{{- end -}}
