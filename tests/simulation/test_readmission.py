@@ -25,26 +25,13 @@ from ebbtide.sim.storage import Write
 from ebbtide.sim.stored import Event, Object
 from ebbtide.sim.writes import Admission
 from tests.ebbtide.exclusion.injector import injected
+from tests.simulation.guarded import WEBHOOK
 from tests.simulation.stage import Stage, play
 from tests.simulation.wiretap import Request
 
 POD_PATH = "/api/v1/namespaces/*/pods/*"
 GUARDED = {vocabulary.GUARD_LABEL: "enabled"}
 SELECTOR = {vocabulary.NODE_GROUP_LABEL: "g"}
-WEBHOOK: Object = {
-    "apiVersion": "admissionregistration.k8s.io/v1",
-    "kind": "MutatingWebhookConfiguration",
-    "metadata": {"name": "ebbtide-pods", "labels": {"ebbtide/ca-injection": "enabled"}},
-    "webhooks": [
-        {
-            "name": "pods.ebbtide.dev",
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "clientConfig": {"url": "https://127.0.0.1:8443/mutate"},
-            "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}],
-        }
-    ],
-}
 
 
 class Scene:
