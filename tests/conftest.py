@@ -32,6 +32,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Ceiling(config), Ceiling.NAME)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How much a test did that does as much as it has the time for (`record_property`)."""
+    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    for report in reports:
+        for name, value in getattr(report, "user_properties", ()):
+            terminalreporter.write_line(f"{report.nodeid}: {name}: {value}")
+
+
 @pytest.fixture
 def unused_tcp_port() -> int:
     """One on which nobody listens as long as the test lasts: the plugin's own may be somebody's a moment later."""

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from ebbtide import vocabulary
 from ebbtide.exclusion.decide import Exclusion
-from ebbtide.exclusion.fields import mapping, sequence
+from ebbtide.exclusion.fields import mapping, sequence, texts
 from ebbtide.model import CellLabels
 from webhook.decide import Decision
 from webhook.pinning import GROUP_TAINT_EFFECT, Pin
@@ -101,7 +101,7 @@ def _excluded(expression: Raw, labels: CellLabels) -> frozenset[str] | None:
     """The zones that an expression excludes, None for one that is about something else."""
     if expression.get("operator") != "NotIn" or expression.get("key") not in (labels.zone, labels.zone_fallback):
         return None
-    return frozenset(map(str, expression.get("values") or ()))
+    return frozenset(texts(expression, "values"))
 
 
 def _expressions(exclusion: Exclusion) -> list[Raw]:

@@ -7,7 +7,7 @@ not. A term without expressions and fields fits no node and so takes no part.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from ebbtide.exclusion.fields import mapping, sequence, text
+from ebbtide.exclusion.fields import mapping, sequence, text, texts
 from ebbtide.model import CellLabels
 
 Raw = Mapping[str, Any]
@@ -92,7 +92,7 @@ def _term(raw: Raw, labels: CellLabels) -> Term:
     never: list[tuple[str, frozenset[str]]] = []
     for expression in sequence(raw, "matchExpressions"):
         key, operator = expression.get("key"), expression.get("operator")
-        values = frozenset(map(str, expression.get("values") or ()))
+        values = frozenset(texts(expression, "values"))
         if operator == "In" and key == labels.group:
             groups = _both(groups, values)
         elif operator == "In" and key in _zone_keys(labels):

@@ -41,3 +41,16 @@ def text(raw: Raw, name: str) -> str:
     if value is None:
         return ""
     raise TypeError(f"{name} is no string but {type(value).__name__}")
+
+
+def texts(raw: Raw, name: str) -> Sequence[str]:
+    """The list of strings of that name. Raises TypeError for anything else, or nothing."""
+    value = raw.get(name)
+    if value is None:
+        return ()
+    if type(value) is not list:
+        raise TypeError(f"{name} is no list but {type(value).__name__}")
+    for entry in value:
+        if type(entry) is not str:
+            raise TypeError(f"{name} has an entry that is no string but {type(entry).__name__}")
+    return value

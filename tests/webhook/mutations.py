@@ -1,8 +1,13 @@
-"""Reviews gone wrong, from a seed: bytes cut and flipped, any value at any path, duplicate keys, depth, odd text."""
+"""Reviews gone wrong, from a seed: any value at any path, numbers, depth and text of every kind, duplicate keys, bytes.
 
-from collections.abc import Iterator
+Of each kind of damage (`Damage`) some of the bodies are JSON by its grammar, as long as the damage leaves them that.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -15,7 +20,64 @@ _VALUES: tuple[Any, ...] = (
     *("\u202e\u0000\u2028", "\U0010ffff" * 3, "~1/~0", "a" * 5000, {"key": 1}, [{"key": None}], {"a": {"b": {}}}),
     *("CREATE", "UPDATE", "Pod", "StatefulSet", "enabled", "disabled", "a", "g"),
 )
-_RAW = (b"1e400", b"-0", b"123456789012345678901234567890", b"NaN", b"\xff", b'"\\ud800"', b"[" * 2000, b'{"a":' * 500)
+_SHARED = frozenset(map(id, _VALUES))
+_NUMBERS = (
+    *(b"1e400", b"-1e400", b"1e-400", b"-0", b"-0.0", b"1E+2", b"9007199254740993", b"18446744073709551616"),
+    *(b"123456789012345678901234567890", b"-" + b"9" * 400, b"9" * 5000, b"0." + b"3" * 400, b"1" + b"0" * 400 + b".5"),
+)
+_NESTS = tuple(
+    opened * depth + b"1" + closed * depth
+    for depth in (30, 300, 2000, 100_000)
+    for opened, closed in ((b"[", b"]"), (b'{"a":', b"}"), (b'[{"key":', b"}]"))
+)
+_TEXTS = (
+    *(b'"\\ud800"', b'"\\udc00\\ud800"', b'"\\ud83d\\ude00"', b'"\\u0000"', b'"\\u202e"', b'"\\/"', b'"\\ufeff"'),
+    *(
+        '"\u0301\u200d\ufeff"'.encode(),
+        '"\ufffe\uffff"'.encode(),
+        '"\u01c5\u0130\u1e9e"'.encode(),
+        b'"' + b"\\\\" * 999 + b'"',
+    ),
+)
+# Looks like a value, and is none by the grammar.
+_NO_JSON = (
+    b"NaN",
+    b"-Infinity",
+    b"01",
+    b"1.",
+    b"+1",
+    b"0x1f",
+    b"'a'",
+    b"True",
+    b'"\\x41"',
+    b'"\\ud8"',
+    b'"\n"',
+    b"[1,]",
+)
+# Of an object that has members.
+_EDGES = re.compile(rb"\{(?!\})|(?<!\{)\}")
+_TWICE = b'"spec":1,"metadata":[],"key":{},"kind":"Pod"'
+
+
+class Damage(StrEnum):
+    """What was done to a body, beside values that were put where others had been."""
+
+    NONE = "other values"
+    NUMBER = "a number"
+    NEST = "a nest"
+    TEXT = "a text"
+    TWICE = "a key that comes twice"
+    NO_JSON = "a word that is no JSON"
+    CUT = "cut off"
+    FLIPPED = "a byte of chance"
+    NOISE = "noise"
+
+
+class Mutation(NamedTuple):
+    """The body of a request, and how it was damaged."""
+
+    damage: Damage
+    body: bytes
 
 
 def originals() -> list[Raw]:
@@ -39,20 +101,20 @@ def originals() -> list[Raw]:
     ]
 
 
-def mutated(seed: int, bodies: list[Raw]) -> bytes:
-    """One body of a request, the same for the same seed."""
+def mutated(seed: int, bodies: list[bytes]) -> Mutation:
+    """One body of a request, made of one of these, the same for the same seed."""
     random = Random(seed)
-    changed = orjson.loads(orjson.dumps(random.choice(bodies)))
-    for _ in range(random.choice((1, 1, 1, 2, 4))):
+    changed = orjson.loads(random.choice(bodies))
+    damage = random.choice(_DAMAGES) if random.random() < 0.5 else Damage.NONE
+    changes = (1, 1, 1, 2, 4) if damage is Damage.NONE else (0, 0, 1)
+    for _ in range(random.choice(changes)):
         _change(random, changed)
-    body = orjson.dumps(changed, option=orjson.OPT_NON_STR_KEYS)
-    return _damage(random, body) if random.random() < 0.3 else body
+    return Mutation(damage, _DAMAGED[damage](random, orjson.dumps(changed)))
 
 
 def _change(random: Random, root: Any) -> None:
     """A value at any path, or a member more, or one less."""
-    containers = list(_containers(root))
-    place = random.choice(containers)
+    place = random.choice(list(_containers(root)))
     if isinstance(place, dict):
         key = random.choice([*place, random.choice(("", "x", "~", "a/b", "labels", "operator"))])
         if random.random() < 0.15:
@@ -67,26 +129,56 @@ def _change(random: Random, root: Any) -> None:
 
 def _containers(value: Any) -> Iterator[Any]:
     """All objects and lists. Values of chance are shared and so left alone."""
-    if isinstance(value, dict | list) and not any(value is each for each in _VALUES):
-        yield value
-        for below in value.values() if isinstance(value, dict) else value:
-            yield from _containers(below)
+    found = [value]
+    for each in found:
+        yield each
+        below = each.values() if type(each) is dict else each
+        found += [one for one in below if type(one) in (dict, list) and id(one) not in _SHARED]
 
 
-def _damage(random: Random, body: bytes) -> bytes:
-    match random.randrange(5):
-        case 0:
-            return body[: random.randrange(len(body))]
-        case 1:
-            at = random.randrange(len(body))
-            return body[:at] + bytes([random.randrange(256)]) + body[at + 1 :]
-        case 2:
-            colons = [index for index, byte in enumerate(body) if byte == 0x3A]
-            at = random.choice(colons) + 1
-            return body[:at] + random.choice(_RAW) + b"," + body[at:]
-        case 3:
-            braces = [index for index, byte in enumerate(body) if byte == 0x7B]
-            at = random.choice(braces) + 1
-            return body[:at] + b'"spec":1,"metadata":[],"key":{},' + body[at:]
-        case _:
-            return random.randbytes(random.randrange(200))
+def _undamaged(_random: Random, body: bytes) -> bytes:
+    return body
+
+
+def _instead(random: Random, body: bytes, values: tuple[bytes, ...]) -> bytes:
+    """One of the values in the place of any value below the review itself, which is well but for it."""
+    whole = orjson.loads(body)
+    place = random.choice([each for each in _containers(whole) if each])
+    at = random.choice(list(place)) if isinstance(place, dict) else random.randrange(len(place))
+    place[at] = orjson.Fragment(random.choice(values))
+    return orjson.dumps(whole)
+
+
+def _twice(random: Random, body: bytes) -> bytes:
+    """Before the members of an object or behind them: of two the later one counts."""
+    edge = random.choice(list(_EDGES.finditer(body)))
+    if edge[0] == b"{":
+        return body[: edge.end()] + _TWICE + b"," + body[edge.end() :]
+    return body[: edge.start()] + b"," + _TWICE + body[edge.start() :]
+
+
+def _cut(random: Random, body: bytes) -> bytes:
+    return body[: random.randrange(len(body))]
+
+
+def _flipped(random: Random, body: bytes) -> bytes:
+    at = random.randrange(len(body))
+    return body[:at] + bytes([random.randrange(256)]) + body[at + 1 :]
+
+
+def _noise(random: Random, _body: bytes) -> bytes:
+    return random.randbytes(random.randrange(200))
+
+
+_DAMAGED: Mapping[Damage, Callable[[Random, bytes], bytes]] = {
+    Damage.NONE: _undamaged,
+    Damage.NUMBER: lambda random, body: _instead(random, body, _NUMBERS),
+    Damage.NEST: lambda random, body: _instead(random, body, _NESTS),
+    Damage.TEXT: lambda random, body: _instead(random, body, _TEXTS),
+    Damage.TWICE: _twice,
+    Damage.NO_JSON: lambda random, body: _instead(random, body, _NO_JSON),
+    Damage.CUT: _cut,
+    Damage.FLIPPED: _flipped,
+    Damage.NOISE: _noise,
+}
+_DAMAGES = [damage for damage in Damage if damage is not Damage.NONE]

@@ -96,14 +96,20 @@ def test_only_our_own_places_are_added_to(raw: Raw, nodes: list[Raw], volumes: l
 
 def keeps(before: Any, after: Any) -> bool:
     """Whether everything of `before` is still there; what an earlier call of ours excluded may have changed."""
-    if before is None:
-        return True
-    if isinstance(before, dict):
-        ours = {vocabulary.BLOCKED_ZONES_ANNOTATION, *(("values",) if before.get("operator") == "NotIn" else ())}
-        return all(key in after and (key in ours or keeps(before[key], after[key])) for key in before)
-    if isinstance(before, list):
-        return len(after) >= len(before) and all(map(keeps, before, after))
-    return bool(before == after)
+    pairs = [(before, after)]
+    for old, new in pairs:
+        if type(old) is dict:
+            ours = {vocabulary.BLOCKED_ZONES_ANNOTATION, *(("values",) if old.get("operator") == "NotIn" else ())}
+            if type(new) is not dict or not old.keys() <= new.keys():
+                return False
+            pairs += [(old[key], new[key]) for key in old if key not in ours]
+        elif type(old) is list:
+            if type(new) is not list or len(new) < len(old):
+                return False
+            pairs += zip(old, new, strict=False)
+        elif old is not None and old != new:
+            return False
+    return True
 
 
 @unhurried

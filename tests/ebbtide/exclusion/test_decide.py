@@ -19,6 +19,7 @@ from tests.ebbtide.exclusion.builders import (
     expression,
     not_in,
     pod,
+    required,
     term,
 )
 
@@ -258,6 +259,9 @@ def test_wh_58_a_warning_is_short_however_many_zones_there_are() -> None:
         {"nodeSelector": {G: 1}},
         {"volumes": {}},
         {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": {}}}}},
+        {"affinity": required(term({"key": Z, "operator": "NotIn", "values": {"a": "b"}}))},
+        {"affinity": required(term({"key": Z, "operator": "NotIn", "values": "a"}))},
+        {"affinity": required(term({"key": Z, "operator": "In", "values": [1]}))},
     ],
 )
 def test_wh_32_what_makes_no_sense_is_an_error_and_no_answer(broken: dict[str, Any]) -> None:
