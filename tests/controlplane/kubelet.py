@@ -14,6 +14,7 @@ from ebbtide.kube.resources import PODS
 from tests.controlplane.installation import HOST, Release
 from tests.controlplane.processes import free_port
 from tests.controlplane.program import Process, probe
+from tests.controlplane.proxy import FaultProxy, watched
 from tests.controlplane.webhook_service import DRAIN, Replica, Service
 from tests.controlplane.world import POLL_INTERVAL, Object
 
@@ -36,14 +37,15 @@ class Kubelet:
     def __init__(self, release: Release, service: Service) -> None:
         self.running: dict[str, Process] = {}
         self.ended: dict[str, int] = {}
+        self.way: FaultProxy
         self._release = release
         self._service = service
         self._leaving: dict[str, asyncio.Event] = {}
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator["Kubelet"]:
-        """Until this ends; what still runs then is killed."""
-        async with asyncio.TaskGroup() as group:
+        """Until this ends; what still runs then is killed. All of them go by one way to the API server."""
+        async with watched(self._release.cluster.plane) as self.way, asyncio.TaskGroup() as group:
             sync = group.create_task(self._sync())
             try:
                 yield self
@@ -82,7 +84,7 @@ class Kubelet:
         name, spec = pod["metadata"]["name"], pod["spec"]
         port = free_port()
         environ = {"EBBTIDE__WEBHOOK__LISTEN": f"{HOST}:{port}", "EBBTIDE__WEBHOOK__DRAIN": DRAIN}
-        async with self._release.contained(pod, spec["containers"][0], **environ) as process:
+        async with self._release.contained(pod, spec["containers"][0], self.way, **environ) as process:
             self.running[name] = process
             with self._reachable(pod, Replica(name, port, await process.serving(), process)):
                 await self._probe(pod, process)

@@ -43,8 +43,10 @@ async def installed(cluster: World, folder: Path) -> AsyncIterator[tuple[Release
             await all_prevented(cluster, zone_a)
             await _kept_out(kubelet, release, zones=1)
             yield release, kubelet
-            await release.uninstall()
-            await kubelet.settled()
+            # Roles go while programs are still ending.
+            with kubelet.way.roles_unknown():
+                await release.uninstall()
+                await kubelet.settled()
 
 
 async def test_no_creation_is_lost_while_a_release_is_upgraded_and_rolled_back(cluster: World, tmp_path: Path) -> None:
