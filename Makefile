@@ -1,5 +1,6 @@
 # Each target is enough by itself on a fresh clone: it makes .venv from the locked versions first.
 # PYTHON=…  the interpreter to make .venv with (3.11 or newer); ARGS=…  further arguments of the tool that is run.
+# HELM=…, DOCKER=…  the programs that pack the chart and build the image; IMAGE=…  the name of the image.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -9,6 +10,10 @@ READY := .venv/ready
 RUN := .venv/bin/python
 # Not --quiet: what is not shown does not count as a warning, and nothing would be strict.
 SITE := NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
+VERSION_OF_CHART := $(shell sed -n 's/^version: //p' charts/ebbtide/Chart.yaml)
+HELM ?= helm
+DOCKER ?= docker
+IMAGE ?= ebbtide:$(VERSION_OF_CHART)
 export PYTHON
 
 .PHONY: help
@@ -77,6 +82,16 @@ docs: $(READY) ## write the generated pages, build the documentation into site/
 wheel: $(READY) ## dist/ebbtide-….whl, which runs without the repository; the same source gives the same bytes
 	@rm -f dist/*.whl
 	SOURCE_DATE_EPOCH=315532800 $(RUN) -m pip wheel --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+
+.PHONY: image
+image: ## the container image ebbtide:VERSION, IMAGE=… for another name; takes docker
+	$(DOCKER) build --tag "$(IMAGE)" .
+
+.PHONY: chart
+chart: $(READY) ## dist/ebbtide-….tgz, the packed chart; takes helm; the same source gives the same bytes
+	@rm -f dist/*.tgz
+	$(HELM) package charts/ebbtide --destination dist
+	$(RUN) -m docs.package dist/ebbtide-$(VERSION_OF_CHART).tgz
 
 .PHONY: sbom
 sbom: $(READY) ## dist/ebbtide.cdx.json: what is in the image, in CycloneDX form, from its lock

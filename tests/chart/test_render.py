@@ -264,7 +264,7 @@ async def test_what_helm_tests_is_created_where_there_is_a_namespace_that_is_sen
 
 async def test_without_workers_nothing_is_installed_into_their_namespace(helm: Helm) -> None:
     """Which need not exist."""
-    places = {each["metadata"].get("namespace") for each in await helm.render(MODES["existing"] | {"config": {}})}
+    places = {each["metadata"].get("namespace") for each in await helm.render({**MODES["existing"], "config": {}})}
     assert places == {NAMESPACE, "default", None}
 
 

@@ -1,52 +1,26 @@
 """Every command of the pages is run by a test, or it is said why not; here those that take no cluster."""
 
-import os
 import re
 import shutil
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ebbtide.cli.main import main
-from tests.docs.commands import ELSEWHERE, PAGES, ROOT, Place, blocks, commands, in_sentences
+from tests.docs import clone as fresh
+from tests.docs.commands import ELSEWHERE, PAGES, Place, blocks, commands, in_sentences
 
 # In a minute of a real clock nothing more is played than in none of it.
 SLOW = re.compile(r"--speed \d+")
 LOCAL = sorted({each.text for each in commands() if each.place is Place.LOCAL})
-# What pytest and the make that may have started it hand down.
-FROM_THIS_RUN = ("PYTEST", "MAKE", "MFLAGS", "ARGS")
 INLINE = [code for code in in_sentences("ebbtide") if re.match(r"ebbtide [a-z]", code)]
-
-
-def tracked() -> Iterator[Path]:
-    """The files of a clone, with what is changed and new here."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    )
-    for name in listed.stdout.decode().split("\0"):
-        if name and (ROOT / name).is_file():
-            yield Path(name)
 
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh clone in which `make` has made the environment already: it is the one of this run."""
     place = tmp_path_factory.mktemp("clone")
-    for name in tracked():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, place / name)
-    (place / ".venv" / "bin").mkdir(parents=True)
-    for program in ("python", "ebbtide"):
-        target = place / ".venv" / "bin" / program
-        target.write_text(f'#!/bin/sh\nexec "{Path(sys.executable).parent / program}" "$@"\n', encoding="utf-8")
-        target.chmod(0o755)
-    (place / ".venv" / "ready").touch()
+    fresh.clone(place)
     (place / "ebbtide.toml").write_text('[node-rebalance]\nhold-down = "1m"\n', encoding="utf-8")
     return place
 
@@ -68,13 +42,17 @@ def test_nothing_is_excused_that_is_not_there() -> None:
 
 @pytest.mark.parametrize("text", LOCAL)
 def test_a_command_without_a_cluster_does_what_it_says(text: str, clone: Path) -> None:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(FROM_THIS_RUN)}
-    environ |= {"PATH": f"{clone / '.venv' / 'bin'}:{environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
     if shutil.which("less") is None:
         (clone / ".venv" / "bin" / "less").symlink_to("/bin/cat")
     command = ["bash", "-euo", "pipefail", "-c", SLOW.sub("--speed max", text)]
     done = subprocess.run(
-        command, cwd=clone, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        command,
+        cwd=clone,
+        env=fresh.environ(clone),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout
