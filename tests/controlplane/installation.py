@@ -140,15 +140,22 @@ class Release:
         found, _ = await self.cluster.client.list_all(PODS, namespace=self.namespace, label_selector=selector)
         return [pod for pod in found if is_ready(pod)]
 
+    async def granted(self, component: str) -> set[str]:
+        """What a component is granted, in words: `get leases.coordination.k8s.io of the release`."""
+        return {self._words(grant) for grant in await self._grants(component)}
+
     async def unused(self, component: str) -> set[str]:
-        """What a component is granted and has not needed so far: `get leases.coordination.k8s.io of the release`."""
-        said = [await self.helm.run("get", what, self.name, "--namespace", self.namespace) for what in _RENDERED]
-        objects = [each for one in said for each in yaml.safe_load_all(one.out) if each]
+        """What of that it has not needed so far."""
         seen = [seen for way in self._ways[component] for seen in way.requests if seen.status]
         requests = [each for one in seen for each in asked(one.method, one.path, one.status or 0)]
-        grants = granted(objects, f"{self.fullname}-{component}")
-        assert grants, component
-        return {self._words(grant) for grant in unused(grants, requests)}
+        return {self._words(grant) for grant in unused(await self._grants(component), requests)}
+
+    async def _grants(self, component: str) -> list[Grant]:
+        said = [await self.helm.run("get", what, self.name, "--namespace", self.namespace) for what in _RENDERED]
+        objects = [each for one in said for each in yaml.safe_load_all(one.out) if each]
+        found = granted(objects, f"{self.fullname}-{component}")
+        assert found, component
+        return found
 
     def _words(self, grant: Grant) -> str:
         where = {"": "", self.namespace: " of the release", self.cluster.namespace: " of the workers"}

@@ -12,8 +12,8 @@ answers itself never reaches the server.
 import asyncio
 import re
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -165,6 +165,7 @@ class FaultProxy:
         self._rules: list[Rule] = []
         self._streams: set[asyncio.Transport] = set()
         self._announced: list[_Announced] = []
+        self._excused: set[Seen] = set()
         self.requests: list[Seen] = []
         self.url = ""
 
@@ -234,9 +235,18 @@ class FaultProxy:
         """Announces that the server behind forbids such requests (`path` is a regular expression)."""
         self._announced.append(_Announced(method, re.compile(path)))
 
+    @contextmanager
+    def roles_unknown(self) -> Iterator[None]:
+        """Until this ends the server may forbid what it likes: one that has just started does not know its roles."""
+        before = len(self.requests)
+        yield
+        self._excused.update(self.requests[before:])
+
     def surprises(self) -> list[str]:
         """What the server behind has forbidden although nobody has announced it, and what was announced in vain."""
-        forbidden = [seen for seen in self.requests if seen.status == HTTPStatus.FORBIDDEN]
+        forbidden = [
+            seen for seen in self.requests if seen.status == HTTPStatus.FORBIDDEN and seen not in self._excused
+        ]
         unannounced = [seen for seen in forbidden if not any(each.names(seen) for each in self._announced)]
         in_vain = [each for each in self._announced if not any(map(each.names, forbidden))]
         return [

@@ -34,8 +34,6 @@ UNUSED = {
     "delete persistentvolumeclaims of the workers": "volumes of a worker whose set is gone, after some minutes",
     "delete pods": "waiting pods that are to be admitted again",
     "delete pods of the workers": "idle workers whose volumes lie in a blocked zone",
-    "get pods of the workers": "a worker is removed whose pod does not run: whether that is still so",
-    "list events.events.k8s.io of the workers": "a worker's pod that is not made in time",
     "list mutatingwebhookconfigurations.admissionregistration.k8s.io": NO_STREAMED_LISTS,
     "list namespaces": NO_STREAMED_LISTS,
     "list nodes": NO_STREAMED_LISTS,
@@ -47,6 +45,11 @@ UNUSED = {
     "list secrets of the release": NO_STREAMED_LISTS,
     "list statefulsets.apps of the workers": NO_STREAMED_LISTS,
     "update secrets of the release": "the certificate is renewed, or its CA replaced",
+}
+# What may have been needed too, where the machine is slow.
+LATE = {
+    "get pods of the workers": "a worker is removed whose pod does not run: whether that is still so",
+    "list events.events.k8s.io of the workers": "a worker's pod is not made in time: why",
 }
 
 
@@ -71,7 +74,8 @@ async def test_workers_come_and_go_and_nothing_is_forbidden(
                 await workers.client(f"1-170-{number}-0", size).run()
             await workers.nothing_left()
             await _leave_a_zone(cluster)
-            assert await release.unused("reconciler") == UNUSED.keys()
+            assert await release.unused("reconciler") - LATE.keys() == UNUSED.keys()
+            assert LATE.keys() <= await release.granted("reconciler")
         await release.uninstall()
 
 
