@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
 
 from aiohttp import web
 
@@ -20,6 +22,7 @@ class Service:
     """`documents` are answered with 200, paths without one with 404. `failures` are answered first, one by one.
 
     `tokens` are those that are accepted; each token request makes a new one, good until it is taken out of the set.
+    `late` is how many seconds it takes before the first byte of an answer.
     """
 
     documents: dict[str, bytes] = field(default_factory=dict)
@@ -28,6 +31,7 @@ class Service:
     ttl: str = "21600"
     token: bytes | None = None
     silent: bool = False
+    late: float = 0.0
     asked: list[tuple[float, str, str]] = field(default_factory=list)
     url: str = ""
     _made: int = 0
@@ -45,6 +49,7 @@ class Service:
         self.asked.append((asyncio.get_running_loop().time(), request.path, given))
         if self.silent:
             await asyncio.get_running_loop().create_future()
+        await asyncio.sleep(self.late)
         failures = self.failures.get(request.path)
         if failures:
             return web.Response(status=failures.pop(0))
@@ -78,6 +83,33 @@ async def serving(**state: object) -> AsyncIterator[Service]:
         yield service
     finally:
         await runner.cleanup()
+
+
+@asynccontextmanager
+async def dribbling(service: Service, seconds: float) -> AsyncIterator[str]:
+    """The URL of a way to it on which each answer takes so many seconds: in scraps, the last of them single bytes."""
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        under_way.add(asyncio.current_task())
+        with closing(writer):
+            there, back = await asyncio.open_connection("127.0.0.1", urlsplit(service.url).port)
+            with closing(back):
+                back.write(await reader.readuntil(b"\r\n\r\n"))
+                answer = await there.read()
+            pieces = [answer[at : at + 16] for at in range(0, len(answer) - 40, 16)]
+            pieces += [bytes([byte]) for byte in answer[len(b"".join(pieces)) :]]
+            for piece in pieces:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(seconds / len(pieces)):
+                        await reader.read(1)  # the asker sends nothing more: it has gone
+                        return
+                writer.write(piece)
+
+    under_way = set[Any]()
+    server = await asyncio.start_server(pass_on, "127.0.0.1", 0)
+    async with server:
+        yield "http://{}:{}".format(*server.sockets[0].getsockname()[:2])
+    await asyncio.gather(*under_way)
 
 
 REBALANCE_ONLY = {REBALANCE_PATH: NOTICE}

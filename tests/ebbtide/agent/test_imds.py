@@ -1,13 +1,14 @@
 """What is asked of the metadata service, and what is made of its answers."""
 
 import asyncio
+import time
 
 import pytest
 
 from ebbtide.agent.imds import INTERRUPTION_PATH, REBALANCE_PATH, TOKEN_PATH, Metadata, MetadataError, Result
 from ebbtide.notices import Kind, Notice
 from ebbtide.sim.time import simulate
-from tests.ebbtide.agent.service import BOTH, INTERRUPTION_AT, NOTICE_AT, REBALANCE_ONLY, serving
+from tests.ebbtide.agent.service import BOTH, INTERRUPTION_AT, NOTICE_AT, REBALANCE_ONLY, dribbling, serving
 
 HOUR = 3600.0
 
@@ -144,3 +145,80 @@ def test_a_silent_service_is_given_up_after_seconds() -> None:
             assert loop.time() - begun == pytest.approx(5.0, abs=0.1)
 
     simulate(silence())
+
+
+def test_an_answer_that_is_late_is_read() -> None:
+    """Token and document may each take what a request has, which is more than a service needs."""
+
+    async def late() -> None:
+        async with serving(documents=REBALANCE_ONLY, late=4.9) as service:
+            loop = asyncio.get_running_loop()
+            begun = loop.time()
+            assert await Metadata(service.url).ask(Kind.REBALANCE) == Notice(Kind.REBALANCE, NOTICE_AT)
+            assert loop.time() - begun == pytest.approx(2 * 4.9, abs=0.1)
+
+    simulate(late())
+
+
+def test_an_answer_in_single_bytes_is_read_if_all_of_it_is_in_time() -> None:
+    async def dribbled() -> None:
+        async with serving(documents=BOTH) as service, dribbling(service, 4.9) as url:
+            notice = await Metadata(url).ask(Kind.INTERRUPTION)
+            assert notice == Notice(Kind.INTERRUPTION, INTERRUPTION_AT, "terminate")
+
+    simulate(dribbled())
+
+
+@pytest.mark.parametrize("seconds", [5.1, 3600.0])
+def test_single_bytes_do_not_hold_up_a_question(seconds: float) -> None:
+    """The time is that of the whole answer: it does not begin anew with each byte."""
+
+    async def dribbled() -> None:
+        async with serving(documents=BOTH) as service, dribbling(service, seconds) as url:
+            loop = asyncio.get_running_loop()
+            begun = loop.time()
+            with pytest.raises(MetadataError, match="no answer within 5 s") as caught:
+                await Metadata(url).ask(Kind.REBALANCE)
+            assert caught.value.result is Result.UNREACHABLE
+            assert loop.time() - begun == pytest.approx(5.0, abs=0.1)
+
+    simulate(dribbled())
+
+
+def test_a_token_that_comes_late_is_aged_from_when_it_was_asked_for() -> None:
+    """The service may have made it at once: what was lost on the way is lost of its life."""
+
+    async def late() -> None:
+        async with serving(ttl="60", late=4.9) as service:
+            metadata = Metadata(service.url)
+            await metadata.ask(Kind.REBALANCE)
+            service.late = 0.0
+            (asked_at,) = service.times(TOKEN_PATH)
+            loop = asyncio.get_running_loop()
+            for seconds, tokens in ((53.0, 1), (55.0, 2)):
+                await asyncio.sleep(asked_at + seconds - loop.time())
+                await metadata.ask(Kind.REBALANCE)
+                assert service.count(TOKEN_PATH) == tokens
+
+    simulate(late())
+
+
+@pytest.mark.parametrize("jump", [-400 * 24 * HOUR, 400 * 24 * HOUR], ids=["back", "ahead"])
+def test_a_clock_that_jumps_does_not_age_a_token(jump: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set by NTP at the start of an instance, say: no token is thrown away, and none is kept past its end."""
+    real = time.time
+
+    async def hours() -> None:
+        async with serving() as service:
+            metadata = Metadata(service.url)
+            await metadata.ask(Kind.REBALANCE)
+            monkeypatch.setattr(time, "time", lambda: real() + jump)
+            await metadata.ask(Kind.REBALANCE)
+            await asyncio.sleep(5.3 * HOUR)
+            await metadata.ask(Kind.REBALANCE)
+            assert service.count(TOKEN_PATH) == 1
+            await asyncio.sleep(0.2 * HOUR)
+            await metadata.ask(Kind.REBALANCE)
+            assert service.count(TOKEN_PATH) == 2
+
+    simulate(hours())

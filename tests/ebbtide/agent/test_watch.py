@@ -104,3 +104,19 @@ def test_a_slow_service_is_no_dead_watch() -> None:
             assert "no answer within" in (watch.problem() or "")
 
     simulate(minutes())
+
+
+def test_a_service_that_is_always_late_is_heard() -> None:
+    """Both notices, within what four late answers and the pause take; nothing is called a problem."""
+
+    async def minute() -> None:
+        async with serving(late=4.9) as service, watching(service) as (watch, told):
+            await asyncio.sleep(60)
+            assert told == []
+            assert watch.problem() is None
+            service.documents = dict(BOTH)
+            await asyncio.sleep(25)
+            assert {notice.kind for notice in told} == set(Kind)
+            assert watch.silence() < 20
+
+    simulate(minute())
