@@ -1,4 +1,5 @@
-"""Does the API server ask the webhook, and is the answer the one that it ought to be? For `helm test`, in a pod.
+"""Does the API server ask the webhook, and is the answer the one that it ought to be? For `helm test`, in a pod, and
+for `ebbtide preflight`.
 
 A pod of the dedicated pool is created by dry run: it passes through admission like any other, and is never stored. What
 comes back must be what the webhook's own functions make of it, from the cluster as it is: pinning in any case, and the
@@ -68,21 +69,28 @@ def start(arguments: argparse.Namespace) -> None:
 
 async def run(settings: Settings, access: Access, namespace: str, within: float = _WITHIN) -> str:
     """What was found, in a sentence. Raises ProbeError after `within` seconds, KubeError for what cannot be asked."""
+    async with Client(access, field_manager=NAME, user_agent=f"{NAME}/{product_version()}") as client:
+        reason, lacking = await ask(client, settings, namespace, within)
+    if lacking:
+        raise ProbeError(f"not admitted as it has to be ({reason}): {'; '.join(lacking)}")
+    return f"admitted as it has to be: {reason}"
+
+
+async def ask(client: Client, settings: Settings, namespace: str, within: float) -> tuple[str, list[str]]:
+    """What the webhook had to do with the pod, and in words what of it is missing after `within` seconds, if anything
+    still is. Raises KubeError for what cannot be asked."""
     # The pod has no volumes: nobody has to be let near them.
     webhook = settings.webhook.model_copy(update={"volume_zone_awareness": False})
     plain = settings.model_copy(update={"webhook": webhook})
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within
-    async with Client(access, field_manager=NAME, user_agent=f"{NAME}/{product_version()}") as client:
-        while True:
-            pod = manifest(settings, namespace, await _group(client, settings))
-            expected = await admission_of(client, plain, pod)
-            lacking = list(missing(jsonpatch.apply_patch(pod, expected["patch"]), await _admitted(client, pod)))
-            if not lacking:
-                return f"admitted as it has to be: {expected['reason']}"
-            if loop.time() > deadline:
-                raise ProbeError(f"not admitted as it has to be ({expected['reason']}): {'; '.join(lacking)}")
-            await asyncio.sleep(_LOOK_EVERY)
+    while True:
+        pod = manifest(settings, namespace, await _group(client, settings))
+        expected = await admission_of(client, plain, pod)
+        lacking = list(missing(jsonpatch.apply_patch(pod, expected["patch"]), await _admitted(client, pod)))
+        if not lacking or loop.time() > deadline:
+            return expected["reason"], lacking
+        await asyncio.sleep(_LOOK_EVERY)
 
 
 def manifest(settings: Settings, namespace: str, group: str) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from rich.console import Console
 
@@ -17,6 +18,10 @@ from ebbtide.preflight.decide import decide
 from ebbtide.preflight.report import document, failed, lines
 from ebbtide.preflight.snapshot import Asked, read
 from reconciler.needs import needs
+from webhook import probe
+
+# Zones may change between looking at them and asking the webhook, which hears of it a moment later.
+_SETTLES_WITHIN: Final = 5.0
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -41,7 +46,8 @@ async def _look(arguments: Namespace, client: Client, settings: Settings) -> int
     if account:
         access = replace(access, headers=partial(_impersonating, client.access, account))
     async with Client(access, field_manager="ebbtide", user_agent="ebbtide-preflight") as asking:
-        facts = await read(client, settings, Asked(asking, account or client.access.identity, wanted))
+        whose = Asked(asking, account or client.access.identity, wanted)
+        facts = await read(client, settings, whose, partial(_probe, client, settings))
     findings = decide(facts, settings, time.time())
     if arguments.output == "json":
         print_json(document(findings))
@@ -49,6 +55,10 @@ async def _look(arguments: Namespace, client: Client, settings: Settings) -> int
         width = Console().width if sys.stdout.isatty() else AS_WIDE_AS_IT_GETS
         print(*lines(findings, width), sep="\n")
     return 1 if failed(findings) else 0
+
+
+async def _probe(client: Client, settings: Settings, namespace: str) -> tuple[str, Sequence[str]]:
+    return await probe.ask(client, settings, namespace, _SETTLES_WITHIN)
 
 
 async def _impersonating(access: Access, account: str) -> Mapping[str, str]:

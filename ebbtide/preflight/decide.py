@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 from ebbtide.config import Settings
+from ebbtide.preflight.admission import webhook, webhook_answer, webhook_authority, webhook_service
 from ebbtide.preflight.autoscaler import autoscaler
 from ebbtide.preflight.descheduler import descheduler
 from ebbtide.preflight.finding import Finding
-from ebbtide.preflight.installation import cluster_version, namespace, permissions, webhook
+from ebbtide.preflight.installation import cluster_version, namespace, permissions
 from ebbtide.preflight.nodes import daemon_sets, nodes
 from ebbtide.preflight.snapshot import Facts
 from ebbtide.preflight.termination import agents, signal_sources, termination_handler
@@ -29,3 +30,6 @@ def _findings(facts: Facts, settings: Settings, now: float) -> Iterator[Finding]
     yield from agents(facts)
     yield from descheduler(facts, settings)
     yield from webhook(facts, settings, now)
+    yield from webhook_authority(facts, settings)
+    yield from webhook_service(facts)
+    yield from webhook_answer(facts)

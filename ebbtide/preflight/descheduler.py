@@ -12,7 +12,8 @@ import yaml
 
 from ebbtide.config import Settings
 from ebbtide.preflight.finding import Finding, Status
-from ebbtide.preflight.snapshot import Facts, Policy, Unread
+from ebbtide.preflight.snapshot import Facts, Policy
+from ebbtide.preflight.unread import Unread
 
 _CHECK: Final = "descheduler"
 _PLUGIN: Final = "RemovePodsViolatingNodeTaints"

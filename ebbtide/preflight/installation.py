@@ -1,18 +1,13 @@
-"""Is the cluster one that the product runs on, may it do its work there, and is its webhook in force?"""
+"""Is the cluster one that the product runs on, and may it do its work there?"""
 
-import base64
-import binascii
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Final
 
-from cryptography import x509
-
 from ebbtide.config import Settings
-from ebbtide.model import format_time
 from ebbtide.preflight.finding import Finding, Status
-from ebbtide.preflight.snapshot import Facts, Unread, WebhookView
+from ebbtide.preflight.snapshot import Facts
+from ebbtide.preflight.unread import Unread
 
 _OLDEST: Final = (1, 30)
 
@@ -71,51 +66,3 @@ def permissions(facts: Facts) -> Iterator[Finding]:
             yield Finding(check, status, seen, why, "grant it in the role of the reconciler", tuple(lacking))
     if not found.lacking:
         yield Finding(check, Status.PASS, f"{found.account} has all {found.asked} permissions")
-
-
-def webhook(facts: Facts, settings: Settings, now: float) -> Iterator[Finding]:
-    """Whether it is registered, and each entry has an authority that the API server can check it by."""
-    check, selector = "webhook", settings.certs.webhook_configuration_selector
-    if isinstance(facts.webhooks, Unread):
-        yield Finding(check, Status.UNKNOWN, facts.webhooks.reason)
-    elif not facts.webhooks:
-        yield Finding(
-            check,
-            Status.WARN,
-            f"no MutatingWebhookConfiguration has an entry and the labels {selector}",
-            "pods are not kept away from blocked zones: where taints do not reach the autoscaler (all nodes cordoned, "
-            "Karpenter) nothing holds",
-            "install the webhook, or do without its leg knowingly",
-        )
-    else:
-        for entry in facts.webhooks:
-            yield _trusted(entry, now)
-
-
-def _trusted(entry: WebhookView, now: float) -> Finding:
-    where = f"{entry.configuration}, entry {entry.name}"
-    try:
-        ends = [each.not_valid_after_utc for each in _certificates(entry.ca_bundle)]
-    except ValueError as error:
-        ends, problem = [], f"has a caBundle that is no certificate ({error})" if entry.ca_bundle else "has no caBundle"
-    else:
-        problem = "" if max(ends) > datetime.fromtimestamp(now, UTC) else f"trusts an authority that ended {max(ends)}"
-    if problem:
-        return Finding(
-            "webhook",
-            Status.FAIL,
-            f"{where} {problem}",
-            "the API server cannot call the webhook: pods are created without the exclusion of blocked zones",
-            "let the leading reconciler set it (it does so within seconds), or look why it does not",
-            (entry.configuration,),
-        )
-    until = format_time(max(ends).timestamp())
-    return Finding("webhook", Status.PASS, f"{where} trusts an authority until {until}", objects=(entry.configuration,))
-
-
-def _certificates(bundle: str) -> list[x509.Certificate]:
-    """Raises ValueError for anything but PEM certificates in base64."""
-    try:
-        return x509.load_pem_x509_certificates(base64.b64decode(bundle, validate=True))
-    except binascii.Error as error:
-        raise ValueError(str(error)) from error

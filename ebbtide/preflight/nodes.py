@@ -9,7 +9,8 @@ from ebbtide.config import Settings
 from ebbtide.counting import count
 from ebbtide.model import Taint
 from ebbtide.preflight.finding import Finding, Status, some
-from ebbtide.preflight.snapshot import KARPENTER_LABELS, POOL_LABELS, DaemonSetView, Facts, NodeView, Unread
+from ebbtide.preflight.snapshot import KARPENTER_LABELS, POOL_LABELS, DaemonSetView, Facts, NodeView
+from ebbtide.preflight.unread import Unread
 
 # The value of a prevent taint is the time at which it was set: any ten digits stand for all of them.
 _SOME_TIME: Final = "1772366400"

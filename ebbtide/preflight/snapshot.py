@@ -16,13 +16,11 @@ from ebbtide.config import Settings
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.errors import ClusterAccessError
 from ebbtide.kube.client import Client
-from ebbtide.kube.errors import KubeError
 from ebbtide.kube.permissions import Need, refused
 from ebbtide.kube.resources import (
     CONFIG_MAPS,
     DAEMON_SETS,
     DEPLOYMENTS,
-    MUTATING_WEBHOOKS,
     NAMESPACES,
     NODES,
     PODS,
@@ -31,6 +29,8 @@ from ebbtide.kube.resources import (
 )
 from ebbtide.model import Toleration, pod_facts
 from ebbtide.preflight.programs import Program, known_programs
+from ebbtide.preflight.registered import Labels, Probe, Registered, read_registered
+from ebbtide.preflight.unread import Unread, attempted
 from ebbtide.vocabulary import ZONE_LABEL_FALLBACK
 
 Raw = Mapping[str, Any]
@@ -47,13 +47,6 @@ _PAGE_OF_CONFIG_MAPS: Final = 20
 # Pods of these are judged by their template.
 _TEMPLATED: Final = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet"})
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
-
-
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """What could not be looked at, and why."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +82,6 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookView:
-    """An entry of a webhook configuration that carries our label; `ca_bundle` is base64, "" without."""
-
-    configuration: str
-    name: str
-    ca_bundle: str
-
-
-@dataclass(frozen=True, slots=True)
 class Permissions:
     """What the account that was asked about lacks, and for how many permissions that was asked."""
 
@@ -111,7 +95,8 @@ class Facts:
     """The cluster.
 
     `programs` are the containers that checks look for, of workloads and of pods without one; `unread_programs` says of
-    which kinds they are missing. `daemon_nodes` maps a DaemonSet's UID to the nodes where its pods stand.
+    which kinds they are missing. `daemon_nodes` maps a DaemonSet's UID to the nodes where its pods stand, `namespaces`
+    the name of each to its labels.
     """
 
     version: str | Unread
@@ -121,9 +106,9 @@ class Facts:
     daemon_sets: tuple[DaemonSetView, ...] | Unread
     daemon_nodes: Mapping[str, AbstractSet[str]] | Unread
     policies: tuple[Policy, ...] | Unread
-    webhooks: tuple[WebhookView, ...] | Unread
+    registered: Registered | Unread
     permissions: Permissions | Unread
-    namespaces: AbstractSet[str] | Unread
+    namespaces: Mapping[str, Labels] | Unread
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,22 +120,25 @@ class Asked:
     needs: Sequence[Need]
 
 
-async def read(client: Client, settings: Settings, asked: Asked) -> Facts:
-    """Everything. Raises ClusterAccessError when the credentials are not accepted, Unreachable without a server."""
+async def read(client: Client, settings: Settings, asked: Asked, probe: Probe) -> Facts:
+    """Everything; `probe` asks the webhook where one is registered.
+
+    Raises ClusterAccessError when the credentials are not accepted, Unreachable without a server.
+    """
     version = await _version(client)
     async with asyncio.TaskGroup() as group:
 
         def reading(what: Awaitable[T]) -> asyncio.Task[T | Unread]:
-            return group.create_task(_attempted(what))
+            return group.create_task(attempted(what))
 
         nodes = reading(_nodes(client, settings))
         workloads = [reading(_workloads(client, resource)) for resource in (DEPLOYMENTS, STATEFUL_SETS)]
         daemon_sets = reading(_daemon_sets(client))
         pods = reading(_pods(client))
         policies = reading(_policies(client))
-        webhooks = reading(_webhooks(client, settings.certs.webhook_configuration_selector))
         permissions = reading(_permissions(asked))
         namespaces = reading(_namespaces(client))
+        registered = reading(read_registered(client, settings, namespaces, probe))
     daemons, daemon_programs = _apart(daemon_sets.result())
     daemon_nodes, bare_programs = _apart(pods.result())
     parts = [*(task.result() for task in workloads), daemon_programs, bare_programs]
@@ -162,17 +150,10 @@ async def read(client: Client, settings: Settings, asked: Asked) -> Facts:
         daemon_sets=daemons,
         daemon_nodes=daemon_nodes,
         policies=policies.result(),
-        webhooks=webhooks.result(),
+        registered=registered.result(),
         permissions=permissions.result(),
         namespaces=namespaces.result(),
     )
-
-
-async def _attempted(what: Awaitable[T]) -> T | Unread:
-    try:
-        return await what
-    except KubeError as error:
-        return Unread(str(error))
 
 
 def _apart(pair: tuple[T, U] | Unread) -> tuple[T | Unread, U | Unread]:
@@ -251,21 +232,8 @@ async def _policies(client: Client) -> tuple[Policy, ...]:
     return tuple(found)
 
 
-async def _webhooks(client: Client, selector: str) -> tuple[WebhookView, ...]:
-    configurations, _ = await client.list_all(MUTATING_WEBHOOKS, label_selector=selector)
-    return tuple(
-        WebhookView(
-            f"{MUTATING_WEBHOOKS.kind} {raw['metadata']['name']}",
-            str(entry.get("name") or ""),
-            str((entry.get("clientConfig") or {}).get("caBundle") or ""),
-        )
-        for raw in configurations
-        for entry in raw.get("webhooks") or ()
-    )
-
-
-async def _namespaces(client: Client) -> frozenset[str]:
-    return frozenset([raw["metadata"]["name"] async for raw in _all(client, NAMESPACES)])
+async def _namespaces(client: Client) -> dict[str, Labels]:
+    return {raw["metadata"]["name"]: raw["metadata"].get("labels") or {} async for raw in _all(client, NAMESPACES)}
 
 
 async def _permissions(asked: Asked) -> Permissions:

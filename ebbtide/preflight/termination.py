@@ -11,7 +11,8 @@ from typing import Final
 from ebbtide.config import Settings
 from ebbtide.preflight.finding import Finding, Status, some
 from ebbtide.preflight.programs import OURS, TERMINATION_HANDLER, Program
-from ebbtide.preflight.snapshot import Facts, Unread
+from ebbtide.preflight.snapshot import Facts
+from ebbtide.preflight.unread import Unread
 
 _CHECK: Final = "termination-handler"
 

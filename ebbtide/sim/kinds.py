@@ -119,6 +119,7 @@ POD_DISRUPTION_BUDGETS: Final = Kind(
     updates_blindly=False,
     short_names=("pdb",),
 )
+ENDPOINT_SLICES: Final = Kind("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", counts_generations=True)
 LEASES: Final = Kind("coordination.k8s.io", "v1", "leases", "Lease", updates_blindly=False)
 MUTATING_WEBHOOKS: Final = _webhooks("mutatingwebhookconfigurations", "MutatingWebhookConfiguration")
 VALIDATING_WEBHOOKS: Final = _webhooks("validatingwebhookconfigurations", "ValidatingWebhookConfiguration")
@@ -140,6 +141,7 @@ KINDS: Final = (
     DEPLOYMENTS,
     DAEMON_SETS,
     POD_DISRUPTION_BUDGETS,
+    ENDPOINT_SLICES,
     LEASES,
     MUTATING_WEBHOOKS,
     VALIDATING_WEBHOOKS,

@@ -4,6 +4,7 @@ import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from cryptography import x509
@@ -17,7 +18,8 @@ from ebbtide.model import Toleration
 from ebbtide.preflight.decide import decide
 from ebbtide.preflight.finding import Finding, Status
 from ebbtide.preflight.programs import Program, known_programs
-from ebbtide.preflight.snapshot import DaemonSetView, Facts, NodeView, Permissions, Policy, WebhookView
+from ebbtide.preflight.registered import Answer, Endpoints, Registered, ServicePort, WebhookView
+from ebbtide.preflight.snapshot import DaemonSetView, Facts, NodeView, Permissions, Policy
 
 NOW = 1772366400.0  # 2026-03-01T12:00:00Z
 KEY = "ebbtide/prevent-ca-scale-up"
@@ -77,8 +79,13 @@ def policy(text: str) -> tuple[Policy, ...]:
     return (Policy("ConfigMap kube-system/descheduler, key policy.yaml", text),)
 
 
-def authority(days: int) -> str:
-    """A caBundle with one certificate that ends in that many days."""
+def authority(days: int, *more: int) -> str:
+    """A bundle in base64: certificates of CAs that end in so many days."""
+    return base64.b64encode(b"".join(map(_authority, (days, *more)))).decode()
+
+
+@cache
+def _authority(days: int) -> bytes:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
     now = datetime.fromtimestamp(NOW, UTC)
@@ -92,7 +99,18 @@ def authority(days: int) -> str:
         .not_valid_after(now + timedelta(days=days))
         .sign(key, hashes.SHA256())
     )
-    return base64.b64encode(made.public_bytes(Encoding.PEM)).decode()
+    return made.public_bytes(Encoding.PEM)
+
+
+SERVICE = ServicePort("ebbtide-system", "ebbtide-webhook", 443)
+ENTRY = WebhookView("MutatingWebhookConfiguration ebbtide", "zones.ebbtide", authority(90), service=SERVICE)
+
+
+def registered(*entries: WebhookView, **changes: Any) -> Registered:
+    """The good registration with other entries, or with something else behind it."""
+    services = {SERVICE: Endpoints(frozenset({443}), ready=2, unready=0)}
+    good = Registered(entries or (ENTRY,), authority(90), services, Answer("tidb-serverless", "its zone is open"))
+    return replace(good, **changes)
 
 
 GOOD = Facts(
@@ -103,9 +121,9 @@ GOOD = Facts(
     daemon_sets=(daemon("proxy", Toleration("", "Exists", "", "")),),
     daemon_nodes={"uid-proxy": {"a1", "b1"}},
     policies=(),
-    webhooks=(WebhookView("MutatingWebhookConfiguration ebbtide", "zones.ebbtide", authority(days=90)),),
+    registered=registered(),
     permissions=Permissions("context test", 12, ()),
-    namespaces={"default", "ebbtide-system"},
+    namespaces={"default": {}, "ebbtide-system": {}},
 )
 
 

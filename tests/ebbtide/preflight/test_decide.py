@@ -1,5 +1,6 @@
 """Every setting that defeats the block, in the shapes in which it is met, and its neighbours that do not."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,15 +13,19 @@ from ebbtide.model import Toleration
 from ebbtide.preflight.decide import decide
 from ebbtide.preflight.finding import some
 from ebbtide.preflight.programs import Program
+from ebbtide.preflight.registered import Answer, Endpoints, Registered, WebhookView
 from ebbtide.preflight.report import document, failed, lines
-from ebbtide.preflight.snapshot import Permissions, Unread, WebhookView
+from ebbtide.preflight.snapshot import Permissions
+from ebbtide.preflight.unread import Unread
 from tests.ebbtide.preflight.builders import (
     AUTOSCALER_IMAGE,
+    ENTRY,
     EXPIRE,
     GOOD,
     HANDLER_IMAGE,
     KEY,
     NOW,
+    SERVICE,
     SIGNALLING,
     authority,
     autoscaler,
@@ -31,6 +36,7 @@ from tests.ebbtide.preflight.builders import (
     node,
     policy,
     programs,
+    registered,
     settings,
     statuses,
     workload,
@@ -74,6 +80,22 @@ def key_with(prefix: str) -> Settings:
     """Such a key never passes the configuration; a caller may have made its settings in another way."""
     return settings(prevent_ca_scale_up_taint_key=f"{prefix}-taint.cluster-autoscaler.kubernetes.io/x")
 
+
+def entries(*bundles: str) -> dict[str, Any]:
+    """Registered with these caBundles."""
+    return {"registered": registered(*(replace(ENTRY, ca_bundle=bundle) for bundle in bundles))}
+
+
+def behind(endpoints: Endpoints | Unread | None) -> dict[str, Any]:
+    return {"registered": registered(services={SERVICE: endpoints})}
+
+
+def answered(answer: Answer | Unread) -> dict[str, Any]:
+    return {"registered": registered(answer=answer)}
+
+
+AWAY = Unread("GET /x: 403 Forbidden")
+BY_URL = WebhookView("MutatingWebhookConfiguration x", "y", authority(90), url="https://x/mutate")
 
 CASES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     # --- NR-63 and its kind: what the autoscaler leaves out -----------------------------------------------------
@@ -369,7 +391,7 @@ CASES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "two digits are no decimals": ("cluster-version", {"version": "v1.9.0"}, ["fail"]),
     "a version of nobody": ("cluster-version", {"version": "unknown"}, ["unknown"]),
     "its namespace": ("namespace", {}, ["pass"]),
-    "no namespace": ("namespace", {"namespaces": {"default"}}, ["warn"]),
+    "no namespace": ("namespace", {"namespaces": {"default": {}}}, ["warn"]),
     "everything permitted": ("permissions", {}, ["pass"]),
     "something essential missing": (
         "permissions",
@@ -381,12 +403,41 @@ CASES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {"permissions": Permissions("x", 2, (Need("create", EVENTS, "to tell", essential=False),))},
         ["warn"],
     ),
+    # --- the webhook ------------------------------------------------------------------------------------------------
     "webhook": ("webhook", {}, ["pass"]),
-    "no webhook": ("webhook", {"webhooks": ()}, ["warn"]),
-    "no authority": ("webhook", {"webhooks": (WebhookView("x", "y", ""),)}, ["fail"]),
-    "an authority that has ended": ("webhook", {"webhooks": (WebhookView("x", "y", authority(days=-1)),)}, ["fail"]),
-    "no certificate": ("webhook", {"webhooks": (WebhookView("x", "y", "Zm9v"),)}, ["fail"]),
-    "no base64": ("webhook", {"webhooks": (WebhookView("x", "y", "-"),)}, ["fail"]),
+    "no webhook": ("webhook", {"registered": Registered((), None, {}, AWAY)}, ["warn"]),
+    "no authority": ("webhook", entries(""), ["fail"]),
+    "an authority that has ended": ("webhook", entries(authority(-1)), ["fail"]),
+    "one of two has ended": ("webhook", entries(authority(-1, 90)), ["pass"]),
+    "no certificate": ("webhook", entries("Zm9v"), ["fail"]),
+    "no base64": ("webhook", entries("-"), ["fail"]),
+    "no webhook, no question": ("webhook-answer", {"registered": Registered((), None, {}, AWAY)}, []),
+    "no webhook, no Service": ("webhook-service", {"registered": Registered((), None, {}, AWAY)}, []),
+    "no webhook, no CA": ("webhook-authority", {"registered": Registered((), None, {}, AWAY)}, []),
+    "the CA of the Secret": ("webhook-authority", {}, ["pass"]),
+    "another CA": ("webhook-authority", entries(authority(80)), ["fail"]),
+    "another CA in one of two": ("webhook-authority", entries(authority(90), authority(80)), ["fail"]),
+    "the CA of the Secret and an old one": ("webhook-authority", entries(authority(80, 90)), ["pass"]),
+    "without the next CA": ("webhook-authority", {"registered": registered(authority=authority(90, 80))}, ["warn"]),
+    "only the next CA": ("webhook-authority", {"registered": registered(authority=authority(80, 90))}, ["fail"]),
+    "a bundle that is told of already": ("webhook-authority", entries("-"), ["pass"]),
+    "no Secret": ("webhook-authority", {"registered": registered(authority=None)}, ["warn"]),
+    "a Secret without a CA": ("webhook-authority", {"registered": registered(authority="")}, ["unknown"]),
+    "a Secret that may not be read": ("webhook-authority", {"registered": registered(authority=AWAY)}, ["unknown"]),
+    "two endpoints": ("webhook-service", {}, ["pass"]),
+    "one of two ready": ("webhook-service", behind(Endpoints({443}, 1, 1)), ["pass"]),
+    "none ready": ("webhook-service", behind(Endpoints({443}, 0, 2)), ["fail"]),
+    "no endpoint": ("webhook-service", behind(Endpoints({443}, 0, 0)), ["fail"]),
+    "another port": ("webhook-service", behind(Endpoints({8443}, 0, 0)), ["fail"]),
+    "no port": ("webhook-service", behind(Endpoints(frozenset(), 0, 0)), ["fail"]),
+    "no Service": ("webhook-service", behind(None), ["fail"]),
+    "a Service that may not be read": ("webhook-service", behind(AWAY), ["unknown"]),
+    "by URL": ("webhook-service", {"registered": registered(BY_URL, services={})}, ["unknown"]),
+    "by URL and by Service": ("webhook-service", {"registered": registered(BY_URL, ENTRY)}, ["unknown", "pass"]),
+    "a pod as it has to be": ("webhook-answer", {}, ["pass"]),
+    "a pod as it was sent": ("webhook-answer", answered(Answer("x", "y", ("there is no toleration z",))), ["fail"]),
+    "a pod that is refused": ("webhook-answer", answered(Answer("x", "", refused="failed calling")), ["fail"]),
+    "a pod that may not be created": ("webhook-answer", answered(AWAY), ["unknown"]),
 }
 
 
@@ -404,6 +455,18 @@ def test_a_key_that_the_autoscaler_leaves_out_is_a_problem(prefix: str) -> None:
     """NR-63, whatever autoscaler runs here, if any."""
     assert statuses(found("prevent-taint-key", key_with(prefix))) == ["fail"]
     assert statuses(found("prevent-taint-key", key_with(prefix), programs=())) == ["fail"]
+
+
+@pytest.mark.parametrize(
+    ("check", "changes"),
+    [("webhook", {"ca_bundle": ""}), ("webhook-authority", {"ca_bundle": authority(80)}), ("webhook-service", {})],
+)
+def test_what_a_broken_webhook_does_depends_on_its_failure_policy(check: str, changes: dict[str, Any]) -> None:
+    """Pods without the exclusion, or no pods."""
+    for fails, consequence in ((False, "created without the exclusion"), (True, "failurePolicy Fail")):
+        entry = replace(ENTRY, fails=fails, **changes)
+        (finding,) = found(check, registered=registered(entry, services={SERVICE: None}))
+        assert consequence in finding.why
 
 
 def test_groups_outside_of_the_patterns_are_not_judged() -> None:
@@ -431,8 +494,7 @@ def test_on_a_good_cluster_everything_passes() -> None:
 
 def test_where_nothing_can_be_read_nothing_fails() -> None:
     """A 403 is no problem of the cluster: the checks are unknown, and say why."""
-    away = Unread("GET /x: 403 Forbidden")
-    blind = type(GOOD)(away, away, (), (away,), away, away, away, away, away, away)
+    blind = type(GOOD)(AWAY, AWAY, (), (AWAY,), AWAY, AWAY, AWAY, AWAY, AWAY, AWAY)
     findings = [each for each in decide(blind, settings(), NOW) if each.check != "prevent-taint-key"]
     assert {finding.status.value for finding in findings} == {"unknown"}
     assert all("403" in finding.seen for finding in findings)

@@ -13,7 +13,9 @@ from ebbtide.kube.errors import Unreachable
 from ebbtide.kube.permissions import Need
 from ebbtide.kube.resources import CONFIG_MAPS, NODES
 from ebbtide.preflight.decide import decide
-from ebbtide.preflight.snapshot import Asked, Facts, Unread, read
+from ebbtide.preflight.registered import Probe
+from ebbtide.preflight.snapshot import Asked, Facts, read
+from ebbtide.preflight.unread import Unread
 from ebbtide.sim import objects
 from ebbtide.sim.cluster import Cluster
 from ebbtide.sim.faults import Answer, Delay, Drop, When
@@ -89,8 +91,13 @@ def play(story: Callable[[Cluster, Client], Awaitable[None]]) -> None:
     simulate(main())
 
 
-async def look(client: Client) -> Facts:
-    return await read(client, Settings(), Asked(client, "context test", [Need("list", NODES, "to know zones")]))
+async def unasked(namespace: str) -> tuple[str, list[str]]:
+    raise AssertionError(f"nothing is registered, and a pod is created in {namespace}")
+
+
+async def look(client: Client, probe: Probe = unasked) -> Facts:
+    asked = Asked(client, "context test", [Need("list", NODES, "to know zones")])
+    return await read(client, Settings(), asked, probe)
 
 
 def failing(facts: Facts) -> set[str]:
