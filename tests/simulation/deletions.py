@@ -73,14 +73,14 @@ class Deletions:
         """Why everybody should know that this pod stays now."""
         found = set_of(pod)
         assert found is not None
-        unchanged_for = self._stage.time - self._facts.zones_changed_at(found.group)
         if self._facts.webhook_is_away():
             return "no webhook is registered"
         if self._facts.namespace_is_ignored(found.namespace):
             return "its namespace is to be left alone"
-        if unchanged_for < SETTLED - SLACK:
+        if self._facts.zones_changed(found.group, within=SETTLED - SLACK):
             return "its zones have just changed"
-        if carried(pod.body) == exclusion(self._stage.storage, found.group):
+        right = exclusion(self._stage.storage, found.group)
+        if self._facts.zones_are_known(found.group) and carried(pod.body) == right:
             return "it carries what it should"
         last = self._open.get((request.who, found.name))
         if last is not None and self._stage.time - last < REPLACED_WITHIN - SLACK:

@@ -3,6 +3,7 @@
 It is what a program with a perfect memory and no delay would know, and no code of the product has a part in it.
 """
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping
 
 from ebbtide.sim.kinds import MUTATING_WEBHOOKS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS
@@ -25,7 +26,7 @@ class Facts:
         self._complete_at: dict[CellName, float] = {}
         self._claims_changed_at = 0.0
         self._zones: Mapping[str, tuple[str, ...]] = {}
-        self._zones_changed_at: dict[str, float] = {}
+        self._zones_changed_at: dict[str, list[float]] = defaultdict(list)
         for kind in (NODES, NAMESPACES, MUTATING_WEBHOOKS):
             stage.storage.listen(self._changed, kind)
         stage.storage.listen(self._claim_changed, PERSISTENT_VOLUME_CLAIMS)
@@ -56,9 +57,15 @@ class Facts:
         self._note_complete()
         return self._complete_at.get(cell, float("-inf"))
 
-    def zones_changed_at(self, group: str) -> float:
-        """When the zones to be avoided by the group's pods changed last."""
-        return self._zones_changed_at.get(group, float("-inf"))
+    def zones_changed(self, group: str, within: float) -> bool:
+        """Whether the zones to be avoided by the group's pods have changed lately, as everybody knows."""
+        ages = (self._stage.time - time for time in self._zones_changed_at[group])
+        return any(SLACK < age < within for age in ages)
+
+    def zones_are_known(self, group: str) -> bool:
+        """Whether everybody knows which zones the group's pods are to avoid."""
+        times = self._zones_changed_at[group]
+        return not times or self._stage.time - times[-1] > SLACK
 
     def _long(self, *what: Hashable) -> bool:
         since = self._since.get(what)
@@ -99,7 +106,7 @@ class Facts:
         zones = {group: exclusion(self._stage.storage, group) for group, _ in cells(self._stage.storage)}
         for group in zones.keys() | self._zones.keys():
             if zones.get(group) != self._zones.get(group):
-                self._zones_changed_at[group] = self._stage.time
+                self._zones_changed_at[group].append(self._stage.time)
         self._zones = zones
 
     def _claim_changed(self, _: Event) -> None:
