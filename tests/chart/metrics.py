@@ -29,10 +29,14 @@ def metrics_of(expression: str) -> frozenset[str]:
     return frozenset({name for name in names if _PARTS.sub("", name) not in whole} | whole)
 
 
-def asked_of_prometheus() -> frozenset[str]:
-    """Every metric of ours that an alert or a panel of the dashboard reads."""
+def expressions() -> list[str]:
+    """Every question of an alert or of a panel of the dashboard."""
     rules = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text(encoding="utf-8"))
     panels = json.loads((CHART / "files" / "dashboard.json").read_text(encoding="utf-8"))["panels"]
-    expressions = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
-    expressions += [target["expr"] for panel in panels for target in panel.get("targets", ())]
-    return frozenset().union(*map(metrics_of, expressions)) - FOREIGN
+    found = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    return found + [target["expr"] for panel in panels for target in panel.get("targets", ())]
+
+
+def asked_of_prometheus() -> frozenset[str]:
+    """Every metric of ours that an alert or a panel of the dashboard reads."""
+    return frozenset().union(*map(metrics_of, expressions())) - FOREIGN
