@@ -37,6 +37,14 @@ stateful-sets:
 {{- toJson $names -}}
 {{- end -}}
 
+{{/*
+Whether a way in is on. Arguments: a list of the context and its name in the values. Values of a release that is older
+than the switch (`helm upgrade --reuse-values`) do not have it, and had the way in.
+*/}}
+{{- define "ebbtide.registered" -}}
+{{- if dig (index . 1) "enabled" true (index . 0).Values.webhook -}}true{{- end -}}
+{{- end -}}
+
 {{/* Namespaces whose objects are never sent to the webhook, as JSON. */}}
 {{- define "ebbtide.excluded" -}}
 {{- concat (list "kube-system" .Release.Namespace) .Values.webhook.excludedNamespaces | uniq | toJson -}}
