@@ -52,7 +52,7 @@ from webhook.readiness import Readiness, Registration, own_address, registration
 from webhook.report import Report
 from webhook.serving import Connections, Serving
 from webhook.state import State, rules_of
-from webhook.tls import server_context
+from webhook.tls import read_client_ca, server_context
 from webhook.witness import OwnPod, Witness
 from webhook.workers import Workers, on_parents_end
 
@@ -88,7 +88,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of `ebbtide webhook` and `python -m webhook`."""
     add_common(parser)
     parser.add_argument(
-        "--client-ca", type=Path, metavar="PATH", help="serve only clients with a certificate of this CA (PEM)"
+        "--client-ca",
+        type=Path,
+        metavar="PATH",
+        help="serve only clients with a certificate of this CA (PEM; read once)",
     )
     parser.add_argument(
         "--workers", type=_count, default=1, metavar="N", help="processes on the port, each with watches of its own (1)"
@@ -98,41 +101,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def start(arguments: argparse.Namespace) -> None:
     """Runs until SIGTERM or SIGINT. Raises EbbtideError."""
     common = Common.of(arguments)
+    client_ca = "" if arguments.client_ca is None else read_client_ca(arguments.client_ca)
     common.configure_logs()
     if arguments.workers == 1:
-        _work(arguments)
+        _work(arguments, client_ca)
         return
     with common.configured() as settings:
-        execute(partial(_mind, settings, arguments), grace=grace(settings) + _UNWINDING)
+        execute(partial(_mind, settings, arguments, client_ca), grace=grace(settings) + _UNWINDING)
 
 
-def _work(
-    arguments: argparse.Namespace, admission: socket.socket | None = None, health: socket.socket | None = None
-) -> None:
-    """The webhook in this process; with sockets it is one of several workers."""
+def _work(arguments: argparse.Namespace, client_ca: str, ports: Ports | None = None) -> None:
+    """The webhook in this process; with ports it is one of several workers."""
     common = Common.of(arguments)
-    ports = None if admission is None or health is None else Ports(admission, health)
     with common.configured() as settings:
 
         async def program(stopping: asyncio.Event) -> None:
             if ports is not None:
                 on_parents_end(stopping.set)
-            await run(settings, await common.access(), client_ca=arguments.client_ca, stopping=stopping, ports=ports)
+            await run(settings, await common.access(), client_ca=client_ca, stopping=stopping, ports=ports)
 
         execute(program, grace=grace(settings), loop_factory=fastest_loop())
 
 
-def work(arguments: argparse.Namespace, admission: socket.socket, health: socket.socket) -> None:
+def work(arguments: argparse.Namespace, client_ca: str, admission: socket.socket, health: socket.socket) -> None:
     """The whole life of a worker process."""
     Common.of(arguments).configure_logs()
-    sys.exit(exit_code("webhook", partial(_work, arguments, admission, health)))
+    sys.exit(exit_code("webhook", partial(_work, arguments, client_ca, Ports(admission, health))))
 
 
-async def _mind(settings: Settings, arguments: argparse.Namespace, stopping: asyncio.Event) -> None:
+async def _mind(settings: Settings, arguments: argparse.Namespace, client_ca: str, stopping: asyncio.Event) -> None:
     """Several workers, minded by this process."""
     ports, health = Ports.of(settings), Health()
     with ports.health, ports.admission:
-        workers = Workers(arguments.workers, partial(work, arguments), ports.admission, health)
+        workers = Workers(arguments.workers, partial(work, arguments, client_ca), ports.admission, health)
         supervisor = Supervisor(health, stopping, grace=grace(settings) + _UNWINDING)
         await supervisor.run(*workers.parts(ports.health))
 
@@ -168,15 +169,16 @@ async def run(
     settings: Settings,
     access: Access,
     *,
-    client_ca: Path | None = None,
+    client_ca: str = "",
     stopping: asyncio.Event | None = None,
     clock: Clock | None = None,
     ports: Ports | None = None,
 ) -> None:
     """The whole webhook, until `stopping` is set or it is cancelled.
 
-    Serves on `ports`, by default those of the settings. Raises EbbtideError: ClusterAccessError when the cluster does
-    not accept the credentials or refuses something that is needed.
+    Serves on `ports`, by default those of the settings; with `client_ca` (PEM) only clients that these vouch for.
+    Raises EbbtideError: ClusterAccessError when the cluster does not accept the credentials or refuses something that
+    is needed.
     """
     listening = ports or Ports.of(settings)
     with listening.health, listening.admission:
@@ -193,9 +195,7 @@ async def run(
 class Webhook:
     """The parts, and what they share."""
 
-    def __init__(
-        self, settings: Settings, client: Client, clock: Clock, ports: Ports, client_ca: Path | None = None
-    ) -> None:
+    def __init__(self, settings: Settings, client: Client, clock: Clock, ports: Ports, client_ca: str = "") -> None:
         self.health = Health()
         self.registry = new_registry("webhook")
         self._ages = StoreAges(self.registry)

@@ -156,7 +156,7 @@ class Readiness:
         except ssl.SSLCertVerificationError as error:
             return error.verify_message
         except ssl.SSLError as error:
-            return str(error.reason or "the caBundle cannot be read").lower().replace("_", " ")
+            return str(error.reason).lower().replace("_", " ") if error.reason else "the caBundle cannot be read"
         except TimeoutError:
             return f"no handshake in {_WITHIN:.0f} s"
         except OSError as error:

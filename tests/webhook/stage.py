@@ -166,6 +166,7 @@ async def webhook(
     nodes: str = "a! a b c",
     before: Callable[[Cluster], None] | None = None,
     issued: float = 0.0,
+    client_ca: str = "",
     **rules: Any,
 ) -> AsyncIterator[Stage]:
     """A webhook that has been started; `before` prepares the cluster, `rules` are keys of `[webhook]`.
@@ -186,7 +187,9 @@ async def webhook(
             before(cluster)
         numbers = [each.getsockname()[1] for each in (ports.admission, ports.health)]
         stage = Stage(cluster, authority, numbers[0], numbers[1], stopping, session)
-        program = run(settings, cluster.access(), stopping=stopping, clock=SystemClock(), ports=ports)
+        program = run(
+            settings, cluster.access(), client_ca=client_ca, stopping=stopping, clock=SystemClock(), ports=ports
+        )
         stage.ended = asyncio.ensure_future(program)
         try:
             yield stage

@@ -324,6 +324,10 @@ def test_wh_40_a_ca_bundle_that_does_not_trust_us_is_no_readiness(tmp_path: Path
             await not_ready(stage, "unable to get local issuer certificate")
             await replace(stage, created, b"")
             await not_ready(stage, "ebbtide-pods has no caBundle yet")
+            await replace(stage, created, "größer".encode())
+            await not_ready(stage, "ebbtide-pods: the caBundle cannot be read")
+            await replace(stage, created, "# größer\n".encode() + stage.authority.ca.certificate.pem)
+            await stage.ready()
             await replace(stage, created, other.certificate.pem + stage.authority.ca.certificate.pem)
             await stage.ready()
 

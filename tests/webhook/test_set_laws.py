@@ -15,8 +15,13 @@ from tests.webhook.test_laws import ANNOTATIONS, LABELS, RULES, SCHEMAS, TOLERAT
 from webhook.decide import Decision, Untouched
 
 # Where something may be added, below the template.
-_OWN_PATHS = ("metadata/labels", "spec/affinity/podAntiAffinity", "spec/nodeSelector", "spec/tolerations")
-_OWN_PATHS += ("spec/topologySpreadConstraints",)
+_OWN_PATHS = (
+    "metadata/labels",
+    "spec/affinity/podAntiAffinity",
+    "spec/nodeSelector",
+    "spec/tolerations",
+    "spec/topologySpreadConstraints",
+)
 _NOTHING = st.sampled_from(["missing", "null", "empty"])
 # Everything that holds something else, and can be missing, null or empty.
 _PARENTS = (
