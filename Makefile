@@ -41,6 +41,10 @@ simulate: $(READY) ## random histories on simulated time, SEEDS=0-999; one numbe
 fuzz: $(READY) ## a million broken admission reviews
 	EBBTIDE_FUZZ=1000000 $(RUN) -m pytest -o ceiling=0 tests/webhook/test_fuzz.py $(ARGS)
 
+.PHONY: burst
+burst: $(READY) ## ten thousand messages of the queue of spot notices: kept filled, deep, and about few nodes
+	EBBTIDE_BURST=10000 $(RUN) -m pytest -o ceiling=0 tests/reconciler/signals/test_burst.py $(ARGS)
+
 .PHONY: soak
 soak: $(READY) ## a minute of pod creations while everything happens to the webhook
 	EBBTIDE_SOAK=60 $(RUN) -m pytest tests/controlplane/test_webhook_service.py -k no_creation $(ARGS)

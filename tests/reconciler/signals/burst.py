@@ -1,6 +1,7 @@
 """Thousands of messages for a real reconciler: a process of its own, an embedded cluster, a server of queues.
 
-The queue is kept filled, and never deep: moto looks at every message of a queue in every request.
+moto looks at every message of a queue in every request: its queue is kept filled, and never deep. One that is deep from
+the start is a simpler one.
 """
 
 import asyncio
@@ -18,10 +19,13 @@ from ebbtide.kube.resources import NODES
 from ebbtide.model import CellLabels, node_facts
 from ebbtide.sim import objects
 from ebbtide.sim.cluster import Cluster
+from ebbtide.sim.kinds import NODES as KIND_OF_NODES
 from ebbtide.sim.stored import Object
 from ebbtide.vocabulary import SIGNAL_TAINT_KEY
+from reconciler.signals.envelope import MalformedError, read
 from tests.controlplane.program import Process, scrape
 from tests.controlplane.world import wait_until
+from tests.reconciler.signals.deep import deep_queue
 from tests.reconciler.signals.sqs import CREDENTIALS, REGION, QueueOfTest, new_queue, one_by_one, rebalance
 
 # One of so many messages is garbage.
@@ -29,6 +33,10 @@ GARBAGE_EVERY = 100
 # So many messages are in the queue at most while it is filled.
 _DEEP = 200
 _PORTION = 50
+# How often poison is handed out before the queue puts it aside.
+_RECEIPTS = 3
+# Seconds after which the deep queue hands out what was not deleted.
+_COMES_AGAIN = 5.0
 _WITHIN = 1800.0
 
 
@@ -46,13 +54,25 @@ class Outcome:
     memory: tuple[float, ...]
 
 
-def bodies(count: int) -> list[str]:
-    """Messages for so many instances, but for those that are garbage."""
-    return [_garbage(at) if at % GARBAGE_EVERY == 0 else rebalance(_instance(at)) for at in range(count)]
+@dataclass(frozen=True)
+class DeepOutcome:
+    """`too_early` are messages that were deleted while their node had no signal; the others as in `Outcome`. `memory`
+    has a number per hundred messages, or about."""
+
+    untold: int
+    told_twice: int
+    too_early: int
+    dead: int
+    memory: tuple[float, ...]
 
 
-def _instance(at: int) -> str:
-    return f"i-{at:017x}"
+def bodies(count: int, instances: int | None = None) -> list[str]:
+    """Messages for so many instances (one each without a number), but for those that are garbage."""
+    return [_garbage(at) if at % GARBAGE_EVERY == 0 else rebalance(_instance(at, instances)) for at in range(count)]
+
+
+def _instance(at: int, instances: int | None = None) -> str:
+    return f"i-{at % instances if instances else at:017x}"
 
 
 def _garbage(at: int) -> str:
@@ -65,7 +85,7 @@ async def burst(server: str, count: int, folder: Path) -> Outcome:
     async with (
         one_by_one(server) as way,
         Cluster(seed=1) as cluster,
-        new_queue(way, visibility=10, redrive_after=3) as queue,
+        new_queue(way, visibility=10, redrive_after=_RECEIPTS) as queue,
     ):
         valid = [at for at in range(count) if at % GARBAGE_EVERY]
         cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ebbtide-system"}})
@@ -82,6 +102,49 @@ async def burst(server: str, count: int, folder: Path) -> Outcome:
         assert queue.dead is not None
         untold, twice = await _nodes(cluster, len(valid))
         return Outcome(seconds, untold, twice, await queue.dead.depth(), tuple(memory))
+
+
+async def deep_burst(count: int, folder: Path, instances: int | None = None) -> DeepOutcome:
+    """All messages are there before the first one is read, until every one is gone, one way or the other.
+
+    They are about so many instances; without a number each is about one of its own.
+    """
+    valid = sorted({at % (instances or count) for at in range(count) if at % GARBAGE_EVERY})
+    names = {_instance(at): f"n{at}" for at in valid}
+    early: list[str] = []
+    async with Cluster(seed=1) as cluster:
+
+        def deleting(body: str) -> None:
+            node = cluster.storage.get(KIND_OF_NODES, names[_told(body)])
+            if all(taint["key"] != SIGNAL_TAINT_KEY for taint in node["spec"].get("taints") or ()):
+                early.append(body)
+
+        cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ebbtide-system"}})
+        cluster.create(*(_node(at) for at in valid))
+        async with deep_queue(deleting, visibility=_COMES_AGAIN, redrive_after=_RECEIPTS) as queue:
+            queue.put(bodies(count, instances))
+            memory: list[float] = []
+            async with _reconciler(await cluster.serve(), queue.url, folder) as (process, _):
+
+                async def emptied() -> bool:
+                    if queue.deleted // 100 >= len(memory):
+                        memory.append(resident_mb(process.process.pid))
+                    return not queue.depth()
+
+                await wait_until(emptied, "the queue is empty", seconds=_WITHIN)
+                memory.append(resident_mb(process.process.pid))
+        untold, twice = await _nodes(cluster, len(valid))
+        return DeepOutcome(untold, twice, len(early), len(queue.dead), tuple(memory))
+
+
+def _told(body: str) -> str:
+    """The instance that a message is about. Raises AssertionError for garbage: that is never deleted by its reader."""
+    try:
+        told = read(body)
+    except MalformedError as error:
+        raise AssertionError(f"garbage is deleted: {body}") from error
+    assert told is not None, body
+    return told.instance
 
 
 async def fill(queue: QueueOfTest, messages: list[str], look: Callable[[], None]) -> None:
