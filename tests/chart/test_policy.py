@@ -25,3 +25,11 @@ async def test_who_may_patch_pods_by_its_role_is_held_to_its_own(values: Values,
         assert condition["expression"].endswith(f'"system:serviceaccount:{NAMESPACE}:{account}"')
         assert policy["spec"]["failurePolicy"] == "Fail"
         assert binding["spec"] == {"policyName": "ebbtide-webhook", "validationActions": ["Deny"]}
+
+
+async def test_who_is_told_of_what_the_webhook_missed_is_who_is_sent_to_it(tmp_path: Path) -> None:
+    values = {"admissionPolicy": {"enabled": True}, "webhook": {"excludedNamespaces": ["tools"]}}
+    objects = await Helm("helm4", tmp_path).render(values)
+    told = only(objects, "ValidatingAdmissionPolicyBinding", "ebbtide-exclusion")["spec"]["matchResources"]
+    sent = only(objects, "MutatingWebhookConfiguration", "ebbtide-pods")["webhooks"][0]
+    assert told["namespaceSelector"] == sent["namespaceSelector"]

@@ -13,7 +13,7 @@
 {{- (index .Values.config "worker-scaler").namespace -}}
 {{- end -}}
 
-{{/* Whether anything that needs the namespace of the workers is installed there. */}}
+{{/* Whether the certificate comes as files, from a Secret that somebody else fills. */}}
 {{- define "ebbtide.files" -}}
 {{- if ne .Values.certificates.mode "self-managed" -}}true{{- end -}}
 {{- end -}}
