@@ -37,7 +37,7 @@ def build(context: Context) -> Controllers:
         cells = controller.statuses
         found += [controller, readmission.build(context)]
     if context.settings.certs.mode == "self-managed":
-        # cryptography takes 9 MB of memory: only who has certificates made here pays for it.
+        # cryptography takes 13 MB of memory: only who has certificates made here pays for it.
         from reconciler.certificates import wiring as certificates  # noqa: PLC0415
 
         found.append(certificates.build(context))
