@@ -2,7 +2,8 @@
 
 The copy keeps what the operator has set (images, further containers, volumes, affinity, fields of newer clusters that
 nobody here knows) and replaces what would tie it to the original: labels, node pins, resources, volumes of its own.
-It carries already what the admission webhook would add for its pool, so that it is stored as it was designed.
+Of what the admission webhook would add it carries the pinning to its node group already, where one is known. The soft
+spread of the shared pool, and the exclusion of blocked zones, it leaves to the webhook.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
-"""A hundred thousand broken reviews: no crash, no wrong patch, the right status, and nothing left behind.
+"""Broken reviews by the thousand: no crash, no wrong patch, the right status, and nothing left behind.
 
-`make test` does as many as fit into 20 seconds of a processor, and says how many they were; `make fuzz` does a million
-(`EBBTIDE_FUZZ` says how many).
+`make test` does as many as fit into 20 seconds of a processor, 8,000 at least and 100,000 at most, and says how many
+they were; `make fuzz` does a million (`EBBTIDE_FUZZ` says how many).
 """
 
 import asyncio

@@ -14,7 +14,6 @@ from ebbtide.sim.stored import Object
 
 _REGISTRATION: Final = Write("kubelet", keep_status=True)
 _LABELLING: Final = Write("cloud-controller-manager")
-_REMOVAL: Final = Write("cloud-controller-manager")
 
 
 @dataclass(frozen=True, slots=True)
