@@ -2,7 +2,8 @@
 
 A command is a line with a prompt in a block of a page. Each is run by a test as it stands there, with names put in for
 words in capitals: `local` ones by `test_commands`, those `on a cluster` by `tests/controlplane/test_pages.py`, those of
-docs/installing.md by `test_chart_page.py`. What cannot be run so is in `ELSEWHERE`, with what is done instead.
+docs/installing.md by `test_chart_page.py`. What cannot be run so is in `ELSEWHERE`, with what is done instead. Those
+within sentences are looked up by `test_sentences.py`, and tried by `test_pages.py` where kubectl runs them.
 """
 
 import re
@@ -32,7 +33,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "helm test ": "takes a container; tests/controlplane/test_chart.py runs it, with its pod as a process",
     "kubectl -n ebbtide-system port-forward ": "takes a kubelet; tests/browser opens the page of a real reconciler",
     "helm upgrade aws-node-termination-handler ": "somebody else's chart, from somewhere else",
-    "aws ": "takes AWS; the files are held to the code by test_signals.py, the queue by tests/controlplane/test_sqs.py",
+    "aws ": "takes AWS; test_aws.py sends what they would to a mock of it, with the files of the page",
     "ebbtide reconciler ": "runs until it is stopped; most of tests/controlplane starts it so",
 }
 
