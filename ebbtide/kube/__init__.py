@@ -1,7 +1,17 @@
 """The only way to the API server.
 
-`access` knows where it is and how to prove who we are, `client` has the verbs and `calls` what is sent for each of
-them, `store` and `reflector` keep a small frozen copy of a kind up to date, `errors` says what can be done about a
-failure. `slim` is a client for one node's agent, which has no room for the whole one. Objects are raw JSON; the
-generated models of kubernetes-asyncio are never loaded. Nothing here knows what the objects mean to the product.
+    access        where it is and how to prove who we are; login: credentials that change; trust, tls: the connection
+    client        the verbs; calls: what is sent for each of them; answers: what comes back
+    transport     HTTP, within limits; traffic: how much of it
+    errors        what can be done about a failure; backoff: how long to wait
+    store         a small frozen copy of a kind, which a reflector keeps up to date from a stream
+    resources     the kinds that there are
+    patch         operations of JSON patches
+    lease_record  the words of a Lease
+    owner         the Deployment that what we make belongs to
+    permissions   what this process may do
+    slim          a client for one node's agent, which has no room for the whole one
+
+Objects are raw JSON; the generated models of kubernetes-asyncio are never loaded. Nothing here knows what the objects
+mean to the product.
 """

@@ -11,9 +11,16 @@
     discovery    whether everything was read that has to be before an unknown task is one
     contract     what front, desk and placements say to each other
     knowledge    what the placements are built on: objects, answers, and the way to ask
+    watching     does not believe at once that all pods are gone
     refusals     why pods of workers are not made; resolving: whether DNS knows their names
+    address      where workers are reached
+    template     what workers are copied from
+    size         how large a worker's pod is
     budget       keeps busy workers from being evicted
+    needs        permissions
+    report       decisions as metrics and log lines; metrics: those of workers
     describe     how things stand, for people
+    wiring       puts it together
 
 `task`, `pods` and `contract` are the words that all of them share.
 """

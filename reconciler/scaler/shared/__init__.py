@@ -17,8 +17,9 @@
     assigning, scaling, keeping, mending   what looks do: places, the size, the set, its pods
     looking    the two looks, made of those
     controller which events lead to which look, and what the desk is told
-    report     metrics, events, log lines
+    report     metrics, events, log lines; stories: the words of the events
     describe   the pool in the state document
+    wiring     puts it together
 
 `facts`, `decide`, `shrink`, `conditions`, `spec`, `objects` and `repair` are pure.
 """
