@@ -26,7 +26,7 @@ def without(later: Values, earlier: Values) -> dict[str, Any]:
 @pytest.fixture
 def values() -> dict[str, Any]:
     later, earlier = (yaml.safe_load(file.read_text(encoding="utf-8")) for file in (CHART / "values.yaml", FIRST))
-    return earlier | without(later, earlier)
+    return {**earlier, **without(later, earlier)}
 
 
 def test_what_is_newer_is_taken_away(values: dict[str, Any]) -> None:
