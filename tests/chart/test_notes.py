@@ -45,6 +45,31 @@ async def test_that_nothing_raises_signals_is_said_where_it_is_so(
     assert (NO_SIGNALS in await notes(tmp_path, values)) == told
 
 
+EXISTING = {"mode": "existing", "existingSecret": "mine"}
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({}, True),
+        ({"webhook": {"pods": {"enabled": False}}}, False),
+        ({"webhook": {"replicas": 0}}, False),
+        ({"reconciler": {"dryRun": True}}, False),
+        ({"reconciler": {"dryRun": True}, "certificates": EXISTING}, True),
+    ],
+    ids=["by default", "without its way in", "without a webhook", "without a certificate", "with somebody else's"],
+)
+async def test_its_own_test_is_named_where_it_can_pass(values: Values, told: bool, tmp_path: Path) -> None:
+    assert ("    helm test ebbtide -n ebbtide-system\n" in await notes(tmp_path, values)) == told
+
+
+async def test_whom_to_trust_is_said_before_somebody_waits_for_a_webhook_that_is_not_ready_without(
+    tmp_path: Path,
+) -> None:
+    said = await notes(tmp_path, {"certificates": EXISTING})
+    assert said.index("kubectl patch") < said.index("rollout status")
+
+
 async def test_every_command_of_ebbtide_is_one_that_there_is(tmp_path: Path) -> None:
     found = re.findall(r"(?:^ {4}|-- )ebbtide (.*)$", await notes(tmp_path, {}), re.MULTILINE)
     commands = [shlex.split(each) for each in found]
