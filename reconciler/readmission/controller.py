@@ -13,15 +13,15 @@ from ebbtide.model import ClaimFacts, NamespaceFacts, VolumeFacts
 from reconciler.engine.beside import Beside, running
 from reconciler.engine.controller import Again, Controller
 from reconciler.engine.informer import connect
-from reconciler.engine.queue import RateLimit
 from reconciler.readmission.act import Act, may_be_done
 from reconciler.readmission.decide import Deletion, OwnerKey, PendingPod, Plan, decide
 from reconciler.readmission.memory import CONFIRM_WITHIN, Memory
 from reconciler.readmission.report import Report
 from reconciler.readmission.snapshot import SETTLE, Snapshot, WebhookFacts
 
-# A little below five a second, so that five are not exceeded in any second as the API server sees it.
-MOST_PER_SECOND: Final = 4.8
+# Seconds from the answer to one deletion to the next one: not more than five in any second as the API server sees it,
+# however long one was on its way.
+PAUSE: Final = 1 / 4.8
 # How soon a look is repeated while the first lists are not complete.
 _UNTIL_KNOWN: Final = 1.0
 
@@ -45,7 +45,7 @@ class Readmission:
         self._act = act
         self._beside = beside
         self._memory = Memory()
-        self._rate = RateLimit(MOST_PER_SECOND, burst=1)
+        self._next_at = float("-inf")
         # One worker: deletions are few, and their pace is one for all owners.
         self.controller: Controller[OwnerKey] = Controller(
             self.name, self.reconcile, everything=self._everything, resync_period=resync_period
@@ -140,7 +140,7 @@ class Readmission:
             return Again(_UNTIL_KNOWN)
         plan = self._plan(owner)
         if plan.delete is not None and self._act is not None:
-            await asyncio.sleep(self._rate.reserve(self._clock.monotonic()))
+            await asyncio.sleep(max(0.0, self._next_at - self._clock.monotonic()))
             plan = self._plan(owner)
         self._report.looked(owner, plan, dry_run=self._act is None)
         if plan.delete is None or self._act is None:
@@ -163,6 +163,8 @@ class Readmission:
                 share.refused()
             self._report.failed(deletion, error)
             raise
+        finally:
+            self._next_at = self._clock.monotonic() + PAUSE
         self._report.deleted(owner, deletion)
 
 

@@ -27,7 +27,7 @@ from ebbtide.sim.writes import Admission
 from tests.ebbtide.exclusion.injector import injected
 from tests.simulation.guarded import WEBHOOK
 from tests.simulation.stage import Stage, play
-from tests.simulation.wiretap import Request
+from tests.simulation.wiretap import EVENT_PATH, Request
 
 POD_PATH = "/api/v1/namespaces/*/pods/*"
 GUARDED = {vocabulary.GUARD_LABEL: "enabled"}
@@ -230,6 +230,24 @@ def test_wh_62_at_most_five_go_in_any_second_and_all_of_them_do() -> None:
         owners = ("one", "two", "three")
         await stage.until(lambda: all(scene.exclusions(owner) == ["a"] * 20 for owner in owners), within=20)
         assert len(scene.deletions) == len(scene.done) == 60
+        for begin in scene.done:
+            assert sum(begin <= other < begin + 1 for other in scene.done) <= 5
+
+    readmission(story)
+
+
+def test_wh_62_a_deletion_that_was_held_up_by_throttling_is_not_made_up_for() -> None:
+    """As the API server sees it; the client waits with everything while it is told to."""
+
+    async def story(stage: Stage, scene: Scene) -> None:
+        scene.install_webhook()
+        owners = ("one", "two", "three", "four")
+        for owner in owners:
+            await before_the_block(stage, scene, 5, owner)
+        stage.faults.inject(Answer(429, retry_after=5), When("POST", EVENT_PATH, times=1))
+        stage.start()
+        await stage.until(lambda: all(scene.exclusions(owner) == ["a"] * 5 for owner in owners), within=60)
+        assert len(scene.done) == 20
         for begin in scene.done:
             assert sum(begin <= other < begin + 1 for other in scene.done) <= 5
 
