@@ -115,10 +115,19 @@ def test_a_parameter_that_an_init_needs_is_missed_by_its_name(name: str) -> None
     assert why(ask("POST", {key: value for key, value in INIT.items() if key != name})) == f"{name} is missing"
 
 
-@pytest.mark.parametrize("value", [None, "", "abc", "-1", "1.5", " 1", "+1", "٣", "²", "0", "000"])
+@pytest.mark.parametrize(
+    "value", [None, "", "abc", "-1", "1.5", " 1", "+1", "٣", "²", "\uff11", "1\0", "\0", "/", "..", "0", "000"]
+)
 def test_ws_09_a_size_that_is_none_counts_as_nothing(value: str | None) -> None:
     parameters = {key: each for key, each in INIT.items() if key != "data_size"}
     assert ask("POST", parameters if value is None else parameters | {"data_size": value}) == Init(Arrival(TASK, 7, 0))
+
+
+@pytest.mark.parametrize("value", ["%00", "5%00", "%2F", "/", "..", "..%2f..", "%D9%A3", "%C2%B2", "%ff", "%"])
+def test_ws_09_a_size_is_read_from_the_bytes_of_the_request(value: str) -> None:
+    """As it came, percent signs and all."""
+    query = urlencode({key: each for key, each in INIT.items() if key != "data_size"})
+    assert ask("POST", f"{query}&data_size={value}") == Init(Arrival(TASK, 7, 0))
 
 
 @pytest.mark.parametrize("value", [str(2**64), "9" * 21, "1" + "0" * 5000])
