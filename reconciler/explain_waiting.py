@@ -50,7 +50,7 @@ class WaitingPods:
         waiting = pending_pod(raw, self._inquiry.labels)
         zones = BlockedZones(nodes, self._settings.node_rebalance.prevent_ca_scale_up_taint_key)
         watched, unknown = await self._watched(pod)
-        snapshot = Snapshot(watched, zones, self._rules())
+        snapshot = Snapshot(watched, zones, Rules.of(self._settings))
         exclusion = snapshot.exclusion(waiting)
         held, readmit = self._readmission(waiting, exclusion, snapshot, watched)
         if difference(waiting.traits, exclusion) is not None:
@@ -104,13 +104,6 @@ class WaitingPods:
     async def _volumes(self, pod: PodFacts) -> BoundVolumes:
         claims = await self._inquiry.collect(PERSISTENT_VOLUME_CLAIMS, claim_facts, namespace=pod.namespace)
         return BoundVolumes(claims, await self._inquiry.collect(PERSISTENT_VOLUMES, volume_facts))
-
-    def _rules(self) -> Rules:
-        settings = self._settings
-        return Rules(
-            prevent_taint_key=settings.node_rebalance.prevent_ca_scale_up_taint_key,
-            shared_group=settings.worker_scaler.shared_sts_config.node_group,
-        )
 
 
 def _reason(pod: PendingPod, exclusion: Exclusion) -> str:

@@ -20,7 +20,7 @@ from ebbtide.kube.lease_record import Record
 from ebbtide.kube.resources import LEASES, NODES, PODS, Resource
 from ebbtide.kube.store import Store, Versioned
 from ebbtide.kube.stream import ADDED
-from ebbtide.model import CellLabels, NodeFacts, node_facts, pod_facts
+from ebbtide.model import NodeFacts, node_facts, pod_facts
 from ebbtide.vocabulary import BLOCK_ANNOTATION
 
 T = TypeVar("T", bound=Versioned)
@@ -33,7 +33,7 @@ class Inquiry:
     """Reads what an explanation needs. `home` is the namespace of the lease. Raises KubeError."""
 
     def __init__(self, client: Client, settings: Settings, home: str) -> None:
-        self.labels = CellLabels(settings.node_rebalance.node_group_label, settings.node_rebalance.zone_label)
+        self.labels = settings.node_rebalance.labels
         self.home = home
         self._client = client
         self._settings = settings

@@ -31,7 +31,7 @@ from ebbtide.kube.client import SILENT_AFTER, Client
 from ebbtide.kube.reflector import Reflector
 from ebbtide.kube.resources import NODES
 from ebbtide.kube.store import Store
-from ebbtide.model import CellLabels, NodeFacts, node_facts
+from ebbtide.model import NodeFacts, node_facts
 from ebbtide.service.arguments import Common, add_common
 from ebbtide.service.connection import ApiFigures, StoreAges
 from ebbtide.service.metrics import new_registry, product_version
@@ -136,7 +136,7 @@ class Reconciler:
         self._dry_run = dry_run
         self._connect = connect
         self._waiting_for = "the cluster has not been asked yet"
-        labels = CellLabels(settings.node_rebalance.node_group_label, settings.node_rebalance.zone_label)
+        labels = settings.node_rebalance.labels
         self._nodes: Store[NodeFacts] = Store(lambda raw: node_facts(raw, labels), shapes.Node)
         self._elector = Elector(client, clock, self._candidacy(), self._timing())
         self._permit: Callable[[], bool] = (lambda: False) if dry_run else self._elector.permit

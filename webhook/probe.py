@@ -25,7 +25,7 @@ from ebbtide.kube.access import Access
 from ebbtide.kube.answers import failure
 from ebbtide.kube.client import Client
 from ebbtide.kube.resources import NODES, PODS
-from ebbtide.model import CellLabels, node_facts
+from ebbtide.model import node_facts
 from ebbtide.service.arguments import Common, add_common
 from ebbtide.service.metrics import product_version
 from ebbtide.service.program import execute, exit_code
@@ -145,10 +145,9 @@ def _terms(pod: Raw) -> Any:
 async def _group(client: Client, settings: Settings) -> str:
     """A group in which some but not all zones are blocked, where there is one; else any."""
     rules = settings.node_rebalance
-    labels = CellLabels(rules.node_group_label, rules.zone_label)
     live, blocked = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
     async for raw in client.list(NODES):
-        node = node_facts(raw, labels)
+        node = node_facts(raw, rules.labels)
         if node.cell is None or node.deleting:
             continue
         live[node.cell.group].add(node.cell.zone)

@@ -19,7 +19,6 @@ from ebbtide.kube.reflector import Reflector
 from ebbtide.kube.resources import NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from ebbtide.kube.store import Store
 from ebbtide.model import (
-    CellLabels,
     ClaimFacts,
     NamespaceFacts,
     NodeFacts,
@@ -42,7 +41,7 @@ class State:
 
     def __init__(self, settings: Settings) -> None:
         rules = settings.node_rebalance
-        labels = CellLabels(rules.node_group_label, rules.zone_label)
+        labels = rules.labels
         self.nodes: Store[NodeFacts] = Store(lambda raw: node_facts(raw, labels), shapes.Node)
         self.namespaces: Store[NamespaceFacts] = Store(namespace_facts)
         self.claims: Store[ClaimFacts] = Store(claim_facts)
@@ -97,11 +96,7 @@ class State:
 
 def rules_of(settings: Settings) -> Rules:
     """The settings that decide about an object."""
-    nodes = settings.node_rebalance
     return Rules(
-        labels=CellLabels(nodes.node_group_label, nodes.zone_label),
-        exclusion=ExclusionRules(
-            prevent_taint_key=nodes.prevent_ca_scale_up_taint_key,
-            shared_group=settings.worker_scaler.shared_sts_config.node_group,
-        ),
+        labels=settings.node_rebalance.labels,
+        exclusion=ExclusionRules.of(settings),
     )

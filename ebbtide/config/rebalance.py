@@ -5,6 +5,7 @@ from typing import Literal
 
 from ebbtide import vocabulary
 from ebbtide.config.kinds import Count, LabelKey, Patterns, PositiveSeconds, Seconds, Section
+from ebbtide.model import CellLabels
 
 
 class NodeRebalance(Section, frozen=True):
@@ -64,6 +65,11 @@ class NodeRebalance(Section, frozen=True):
     cluster_autoscaler_stabilization: Seconds = 60.0
     """Age after Ready from which the autoscaler takes a node as template. Only for the verdict on whether a block
     holds; nothing is written by it."""
+
+    @property
+    def labels(self) -> CellLabels:
+        """By which labels a node's group and zone are known."""
+        return CellLabels(self.node_group_label, self.zone_label)
 
     def manages(self, group: str) -> bool:
         """Whether the group is one that the operator wants to be blocked at all."""

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from ebbtide import vocabulary
+from ebbtide.config import Settings
 from ebbtide.exclusion.pod import PodTraits
 from ebbtide.exclusion.zones import GroupZones
 from ebbtide.model import Taint
@@ -74,6 +75,14 @@ class Rules:
 
     prevent_taint_key: str = vocabulary.PREVENT_TAINT_KEY
     shared_group: str = ""
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """As they are set: admission and re-admission decide by the same."""
+        return cls(
+            prevent_taint_key=settings.node_rebalance.prevent_ca_scale_up_taint_key,
+            shared_group=settings.worker_scaler.shared_sts_config.node_group,
+        )
 
 
 class Around(NamedTuple):

@@ -6,7 +6,6 @@ from ebbtide.exclusion.zones import BlockedZones
 from ebbtide.kube.reflector import Reflector
 from ebbtide.kube.resources import MUTATING_WEBHOOKS, PODS
 from ebbtide.kube.store import Store
-from ebbtide.model import CellLabels
 from reconciler.engine.beside import Beside
 from reconciler.engine.context import Context
 from reconciler.readmission.act import Act
@@ -22,14 +21,14 @@ _WAITING = "spec.nodeName=,status.phase=Pending"
 def build(context: Context) -> Readmission:
     """Re-admission as the settings want it; in a dry run without anything that could write."""
     settings, shared = context.settings, context.shared
-    labels = CellLabels(settings.node_rebalance.node_group_label, settings.node_rebalance.zone_label)
+    labels = settings.node_rebalance.labels
     pods: Store[PendingPod] = Store(lambda raw: pending_pod(raw, labels))
     webhooks = Store(webhook_facts)
     aware = settings.webhook.volume_zone_awareness
     zones = BlockedZones(context.nodes, settings.node_rebalance.prevent_ca_scale_up_taint_key)
     watched = Watched(pods, shared.namespaces, webhooks, BoundVolumes(shared.claims, shared.volumes) if aware else None)
     controller = Readmission(
-        Snapshot(watched, zones, _rules(context)),
+        Snapshot(watched, zones, Rules.of(settings)),
         context.clock,
         Report(context.registry, shared.recorder),
         None if context.dry_run else Act(context.client),
@@ -47,12 +46,4 @@ def _watches(context: Context, pods: Store[PendingPod], webhooks: Store[WebhookF
     return (
         context.ages.follow(Reflector(context.client, PODS, pods, field_selector=_WAITING)),
         context.ages.follow(Reflector(context.client, MUTATING_WEBHOOKS, webhooks, label_selector=selector)),
-    )
-
-
-def _rules(context: Context) -> Rules:
-    settings = context.settings
-    return Rules(
-        prevent_taint_key=settings.node_rebalance.prevent_ca_scale_up_taint_key,
-        shared_group=settings.worker_scaler.shared_sts_config.node_group,
     )

@@ -2,7 +2,6 @@
 
 import structlog
 
-from ebbtide.model import CellLabels
 from reconciler.engine.context import Context
 from reconciler.scaler.address import Addresses
 from reconciler.scaler.dedicated.act import Act
@@ -37,7 +36,7 @@ def _basis(context: Context, knowledge: Knowledge, metrics: WorkerMetrics, resol
     settings, rebalance = context.settings.worker_scaler, context.settings.node_rebalance
     return Basis(
         settings=settings,
-        cells=CellLabels(rebalance.node_group_label, rebalance.zone_label),
+        cells=rebalance.labels,
         sizes=_sizes(context),
         addresses=Addresses.of(settings),
         clock=context.clock,

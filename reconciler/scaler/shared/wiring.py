@@ -6,7 +6,6 @@ import structlog
 
 from ebbtide.exclusion.volumes import BoundVolumes
 from ebbtide.exclusion.zones import BlockedZones
-from ebbtide.model import CellLabels
 from reconciler.engine.context import Context
 from reconciler.scaler.address import Addresses
 from reconciler.scaler.knowledge import Knowledge
@@ -50,7 +49,7 @@ def build(
     size, warning = size_of(settings.shared_sts_config)
     if warning:
         log.warning(warning)
-    cells = CellLabels(context.settings.node_rebalance.node_group_label, context.settings.node_rebalance.zone_label)
+    cells = context.settings.node_rebalance.labels
     memory = Memory(settings.reservation_seconds, settings.shared_ended_task_grace_sec)
     snapshot = _snapshot(context, knowledge, memory)
     ledger = Ledger(context.client, knowledge.stores.namespace, pool, context.identity)
