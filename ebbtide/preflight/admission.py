@@ -28,7 +28,7 @@ def webhook(facts: Facts, settings: Settings, now: float) -> Iterator[Finding]:
         yield Finding(
             check,
             Status.WARN,
-            f"no MutatingWebhookConfiguration has an entry and the labels {selector}",
+            f"no MutatingWebhookConfiguration has an entry and the labels {selector}, or is of the chart",
             "pods are not kept away from blocked zones: where taints do not reach the autoscaler (all nodes cordoned, "
             "Karpenter) nothing holds",
             "install the webhook, or do without its leg knowingly",

@@ -20,6 +20,8 @@ Labels = Mapping[str, str]
 Probe = Callable[[str], Awaitable[tuple[str, Sequence[str]]]]
 
 _CA: Final = "ca.crt"
+# What the chart makes carries it. Where somebody else injects the CA, registrations have no label of ours for that.
+_CHART: Final = "app.kubernetes.io/part-of=ebbtide"
 _SERVICE_LABEL: Final = "kubernetes.io/service-name"
 _USUAL_PORT: Final = 443
 _DEFAULT: Final = "default"
@@ -100,10 +102,7 @@ async def read_registered(
     client: Client, settings: Settings, namespaces: Awaitable[Mapping[str, Labels] | Unread], probe: Probe
 ) -> Registered:
     """Looks behind the registrations, where there are any. Raises KubeError when those cannot be read themselves."""
-    configurations, _ = await client.list_all(
-        MUTATING_WEBHOOKS, label_selector=settings.certs.webhook_configuration_selector
-    )
-    entries = tuple(_entry(raw, entry) for raw in configurations for entry in raw.get("webhooks") or ())
+    entries = await _entries(client, settings.certs.webhook_configuration_selector) or await _entries(client, _CHART)
     if not entries:
         return Registered((), None, {}, Unread("no webhook is registered"))
     services = list(dict.fromkeys(entry.service for entry in entries if entry.service is not None))
@@ -115,6 +114,11 @@ async def read_registered(
     return Registered(
         entries, authority.result(), {each: task.result() for each, task in behind.items()}, answer.result()
     )
+
+
+async def _entries(client: Client, selector: str) -> tuple[WebhookView, ...]:
+    configurations, _ = await client.list_all(MUTATING_WEBHOOKS, label_selector=selector)
+    return tuple(_entry(raw, entry) for raw in configurations for entry in raw.get("webhooks") or ())
 
 
 def _entry(configuration: Raw, entry: Raw) -> WebhookView:
@@ -139,8 +143,10 @@ def _of_new_pods(rule: Raw) -> bool:
     return all({"*", word} & {*(rule.get(field) or ())} for field, word in wanted)
 
 
-async def _authority(client: Client, settings: Settings) -> str | None:
+async def _authority(client: Client, settings: Settings) -> str | Unread | None:
     """Of the Secret nothing else is kept: its keys are nobody's business."""
+    if settings.certs.mode == "files":
+        return Unread("the certificate comes from files (certs.mode): who issues it, and where from, is not told")
     try:
         secret = await client.get(SECRETS, settings.certs.secret_name, namespace=settings.home)
     except NotFound:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ebbtide.config import Settings
+from ebbtide.config.admission import Certs
 from ebbtide.kube.client import Client
 from ebbtide.kube.errors import Forbidden, ServerFault
 from ebbtide.preflight.decide import decide
@@ -106,7 +107,12 @@ def furnish(cluster: Cluster, *objects: Object) -> None:
     cluster.create(*({"apiVersion": KINDS.get(each["kind"], "v1"), **each} for each in objects))
 
 
-def look(*objects: Object, probe: Probe | None = None, faults: Mapping[str, int] | None = None) -> Look:
+def look(
+    *objects: Object,
+    probe: Probe | None = None,
+    faults: Mapping[str, int] | None = None,
+    settings: Settings = Settings(),  # noqa: B008 - frozen
+) -> Look:
     """On a cluster with these objects, which answers GETs of some paths with failures."""
     answer = probe or Probe()
 
@@ -118,8 +124,8 @@ def look(*objects: Object, probe: Probe | None = None, faults: Mapping[str, int]
             furnish(cluster, *objects)
             for path, status in (faults or {}).items():
                 cluster.faults.inject(Answer(status, message="by order of the test"), When("GET", path))
-            facts = await read(client, Settings(), Asked(client, "test", ()), answer)
-            findings = [each for each in decide(facts, Settings(), NOW) if each.check.startswith("webhook")]
+            facts = await read(client, settings, Asked(client, "test", ()), answer)
+            findings = [each for each in decide(facts, settings, NOW) if each.check.startswith("webhook")]
             assert all(complete(finding) for finding in findings)
             statuses: dict[str, list[str]] = {}
             for each in findings:
@@ -149,6 +155,15 @@ def test_without_a_registration_nothing_is_looked_for() -> None:
     assert said.statuses == {"webhook": ["warn"]}
     assert probe.asked == []
     assert not {"secrets", "services", "endpointslices"} & {resource for _, resource in said.sent}
+
+
+def test_certificates_of_somebody_else_are_not_looked_for() -> None:
+    """The chart then registers without the label by which the CA is injected, and the Secret has any name."""
+    labels = {"app.kubernetes.io/part-of": "ebbtide"}
+    of_chart = configuration(entry()) | {"metadata": {"name": "ebbtide-pods", "labels": labels}}
+    said = look(of_chart, *WORKING[1:], settings=Settings(certs=Certs(mode="files")))
+    assert said.statuses == ALL_PASS | {"webhook-authority": ["unknown"]}
+    assert "secrets" not in {resource for _, resource in said.sent}
 
 
 BEHIND: dict[str, tuple[tuple[Object, ...], str, str]] = {
