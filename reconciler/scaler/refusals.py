@@ -7,7 +7,7 @@ set and not to us, and nothing of that is in the set's status: the controller te
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import structlog
 
@@ -41,6 +41,11 @@ class Refusal:
 
     at: float
     words: str
+
+
+def code_of(told: str) -> Literal["QuotaExceeded", "PodRefused"]:
+    """What clients, events, metrics and state call it that the API server refuses something with these words."""
+    return "QuotaExceeded" if is_of_quota(told) else "PodRefused"
 
 
 def is_of_quota(told: str) -> bool:

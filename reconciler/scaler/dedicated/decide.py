@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from ebbtide.config.scaler import WorkerScaler
 from reconciler.scaler.metrics import Cleanup, WorkerState
-from reconciler.scaler.refusals import is_of_quota
+from reconciler.scaler.refusals import code_of
 
 # Sums of seconds are not exact: a look that comes too early by less than this would be repeated at the same instant.
 SHORTEST: Final = 0.001
@@ -164,7 +164,7 @@ def _starting(facts: Facts, rules: Rules, now: float) -> Verdict:
 
 def refusal_of(words: str) -> Trouble:
     """What it is that these words of the API server are about."""
-    return Trouble.QUOTA_EXCEEDED if is_of_quota(words) else Trouble.POD_REFUSED
+    return Trouble(code_of(words))
 
 
 def _trouble(facts: Facts) -> Trouble | None:

@@ -18,6 +18,7 @@ from reconciler.scaler.dedicated.objects import Plan, stateful_set
 from reconciler.scaler.dedicated.snapshot import Worker, read
 from reconciler.scaler.dedicated.wants import Want
 from reconciler.scaler.pods import WorkerPod, WorkerSet
+from reconciler.scaler.refusals import is_of_quota
 from reconciler.scaler.resolving import until_known
 from reconciler.scaler.status.book import StatusUnknown
 from reconciler.scaler.template import UnusableTemplateError
@@ -191,7 +192,7 @@ def unavailable(error: KubeError | NameTakenError, what: str) -> Unavailable:
     match error:
         case NotLeading():
             return Unavailable("this replica does not lead any more", code="NotLeading")
-        case Forbidden() if "exceeded quota" in said:
+        case Forbidden() if is_of_quota(said):
             return Unavailable(f"{what}: {said}", code="QuotaExceeded", retry_after=_LATER)
         case Forbidden() | NameTakenError():
             return Unavailable(f"{what}: {said}", code="WorkerNotCreated", retry_after=_LATER)

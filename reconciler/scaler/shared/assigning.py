@@ -12,7 +12,7 @@ from ebbtide.counting import count
 from ebbtide.kube.errors import Conflict, KubeError
 from reconciler.engine.verdict import words
 from reconciler.scaler.contract import Unavailable
-from reconciler.scaler.refusals import is_of_quota
+from reconciler.scaler.refusals import code_of
 from reconciler.scaler.shared.decide import Given, allot, size
 from reconciler.scaler.shared.facts import Pool
 from reconciler.scaler.shared.ledger import LedgerFullError
@@ -122,8 +122,7 @@ class Assigning:
             return Unavailable("scaling is paused and all pods are full", code="Paused", retry_after=_FULL_RETRY)
         if pool.refused:
             words = f"no pod is left, and none can be made: {pool.refused}"
-            code = "QuotaExceeded" if is_of_quota(pool.refused) else "PodRefused"
-            return Unavailable(words, code=code, retry_after=_FULL_RETRY)
+            return Unavailable(words, code=code_of(pool.refused), retry_after=_FULL_RETRY)
         words = f"{count(pool.replicas, 'pod is', 'pods are')} full, and the pool may not have more"
         return Unavailable(words, code="NoCapacity", retry_after=_FULL_RETRY)
 

@@ -6,6 +6,7 @@ A condition is named by one UpperCamelCase word, the same in events, metrics and
 from dataclasses import dataclass
 from enum import StrEnum
 
+from reconciler.scaler.refusals import code_of
 from reconciler.scaler.shared.facts import Pool, Rules
 from reconciler.scaler.shared.shrink import Keep, Shrink
 
@@ -16,6 +17,7 @@ class Reason(StrEnum):
     NO_CAPACITY = "NoCapacity"
     ZONAL_VOLUME_BLOCKED = "ZonalVolumeBlocked"
     QUOTA_EXCEEDED = "QuotaExceeded"
+    POD_REFUSED = "PodRefused"
     TAIL_STUCK = "TailStuck"
     STATUS_UNKNOWN = "StatusUnknown"
     CONFLICTING_WRITER = "ConflictingWriter"
@@ -57,7 +59,7 @@ def conditions(pool: Pool, plan: Shrink, rules: Rules, around: Around) -> tuple[
     notes = {
         Reason.NO_CAPACITY: _no_capacity(pool, rules, around),
         Reason.ZONAL_VOLUME_BLOCKED: _tied(around),
-        Reason.QUOTA_EXCEEDED: _missing(pool),
+        _lack(pool): _missing(pool),
         Reason.TAIL_STUCK: _stuck(pool, plan, rules),
         Reason.STATUS_UNKNOWN: _unread(around),
         Reason.CONFLICTING_WRITER: _rival(around),
@@ -82,6 +84,11 @@ def _tied(around: Around) -> str:
     if not around.tied:
         return ""
     return f"The volumes of {_pods(around.tied)} are in a blocked zone, and tasks are there: they end there first."
+
+
+def _lack(pool: Pool) -> Reason:
+    """Without words of the API server it is most often a quota."""
+    return Reason(code_of(pool.refused)) if pool.refused else Reason.QUOTA_EXCEEDED
 
 
 def _missing(pool: Pool) -> str:

@@ -9,7 +9,7 @@ from ebbtide.sim import objects
 from ebbtide.sim.faults import Answer, When
 from ebbtide.sim.kinds import NODES, STATEFUL_SETS
 from reconciler.scaler.contract import Unavailable
-from tests.reconciler.scaler.refused import QUOTA, block, tell, unblock
+from tests.reconciler.scaler.refused import QUOTA, SECURITY, block, tell, unblock
 from tests.reconciler.scaler.shared.basin import NAMESPACE, POOL, TEMPLATE, Basin, in_basin, pod_of, settings
 
 
@@ -142,19 +142,29 @@ async def test_ws_65_pods_that_quota_refuses_keep_nobody_waiting(basin: Basin) -
 
 @in_basin()
 async def test_ws_65_who_waits_for_a_pool_that_a_quota_keeps_empty_is_told_so_early(basin: Basin) -> None:
+    await told_early(basin, QUOTA, "QuotaExceeded")
+
+
+@in_basin()
+async def test_ws_65_and_so_is_who_waits_for_one_that_is_not_secure_enough(basin: Basin) -> None:
+    await told_early(basin, SECURITY, "PodRefused")
+
+
+async def told_early(basin: Basin, said: str, code: str) -> None:
+    """The client, by the same word as whoever looks at the pool's conditions; and it goes on once pods can be made."""
     process = basin.start()
     await basin.until(lambda: not process.pool.discovered)
     block(basin.cluster, f"{POOL}-0")
     waiting = asyncio.create_task(basin.place(1))
     await basin.until(lambda: basin.replicas == 1)
-    tell(basin.cluster, POOL, QUOTA)
+    tell(basin.cluster, POOL, said)
     with pytest.raises(Unavailable) as refused:
         await waiting
-    assert (refused.value.code, refused.value.retry_after) == ("QuotaExceeded", 10)
-    assert str(refused.value) == f"no pod is left, and none can be made: {QUOTA}"
+    assert (refused.value.code, refused.value.retry_after) == (code, 10)
+    assert str(refused.value) == f"no pod is left, and none can be made: {said}"
     assert 30 <= basin.time <= 60
     [condition] = process.pool.describe()["conditions"]
-    assert condition == {"reason": "QuotaExceeded", "note": f"pod 0 cannot be created: {QUOTA}"}
+    assert condition == {"reason": code, "note": f"pod 0 cannot be created: {said}"}
     unblock(basin.cluster, f"{POOL}-0")
     assert pod_of(await asyncio.wait_for(basin.insist(1), 60)) == f"{POOL}-0"
     await basin.until(lambda: not process.conditions())
