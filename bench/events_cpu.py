@@ -9,12 +9,12 @@ asks for nodes, and in JSON, as all others do. 5,000 nodes with a heartbeat ever
 import argparse
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 
 from bench import nodes, protobuf
 from bench.bare import Bare
-from bench.figures import Series, heading, ratio, row
+from bench.figures import Series, heading, judged, ratio, row
 from bench.peers import go_programs, kopf_environment, raw_watch
 from bench.replay import Replay
 from bench.resources import cpu_seconds, digested, peak_mb
@@ -24,6 +24,8 @@ from tests.controlplane.program import Process, configuration
 from tests.controlplane.world import World
 
 COMMAND = "bench.events_cpu"
+# What our part of a peer's is to be, of CPU time and of memory.
+_AIMS: Mapping[str, str] = {"controller-runtime": "≤ 1", "kopf": "≤ 0.167"}
 Starting = AbstractAsyncContextManager[Process]
 
 
@@ -81,9 +83,11 @@ def report(costs: dict[str, list[float]], peaks: dict[str, float]) -> None:
     for name, values in series.items():
         print(values.line())
         if name != "reconciler":
-            print(ratio(series["reconciler"], values))
+            print(ratio(series["reconciler"], values, _AIMS.get(name, "")))
     for name, peak in peaks.items():
-        print(row(f"peak of the memory, {name}", f"{peak:.1f} MB"))
+        aim = _AIMS.get(name, "")
+        part = f"  ratio {peaks['reconciler'] / peak:.2f}{judged(aim, peaks['reconciler'] / peak)}" if aim else ""
+        print(row(f"peak of the memory, {name}", f"{peak:.1f} MB", note=part))
 
 
 def flags() -> argparse.ArgumentParser:

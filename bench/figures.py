@@ -1,5 +1,6 @@
 """Measured values, and how they are printed: always beside a peer or a floor from the same run."""
 
+import operator
 import os
 import platform
 import statistics
@@ -39,7 +40,17 @@ def milliseconds(name: str, seconds: Sequence[float]) -> Series:
 def ratio(ours: Series, peer: Series, aim: str = "") -> str:
     """The line with the median of the rounds' ratios; rounds pair up in their order."""
     quotients = tuple(mine / other for mine, other in zip(ours.values, peer.values, strict=True))
-    return row("ratio, by round", f"{statistics.median(quotients):.2f}", quotients, f"  aim: {aim}" if aim else "")
+    median = statistics.median(quotients)
+    return row("ratio, by round", f"{median:.2f}", quotients, judged(aim, median))
+
+
+def judged(aim: str, value: float) -> str:
+    """The end of a line: the aim ("≤ 2.5", "< 1", "≥ 3000"; "" for none) and whether the value meets it."""
+    if not aim:
+        return ""
+    sign, limit = aim.split()
+    meets = {"≤": operator.le, "<": operator.lt, "≥": operator.ge}[sign](value, float(limit))
+    return f"  aim: {aim}, {'met' if meets else 'MISSED'}"
 
 
 def row(name: str, value: str, values: Sequence[float] = (), note: str = "") -> str:

@@ -162,7 +162,7 @@ async def _full(asked: Asked, servers: dict[str, Server], options: argparse.Name
     for _ in range(options.rounds):
         for name, server in servers.items():
             before = cpu_seconds(server.pid)
-            count, took = await saturate(asked(server), b"", options.seconds, _CONNECTIONS)
+            count, took = await saturate(asked(server), [b""], options.seconds, _CONNECTIONS)
             rates[name].append(count / took)
             costs[name].append(count / (cpu_seconds(server.pid) - before))
     _print(rates, "/s")

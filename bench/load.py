@@ -5,9 +5,10 @@ its own: that of a uvloop has milliseconds only.
 """
 
 import asyncio
+import itertools
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -113,12 +114,12 @@ async def one(target: Target, body: bytes) -> bytes:
         return await over.within(10.0)
 
 
-async def saturate(target: Target, body: bytes, seconds: float, width: int) -> tuple[int, float]:
+async def saturate(target: Target, bodies: Sequence[bytes], seconds: float, width: int) -> tuple[int, float]:
     """Each of `width` connections asks again as soon as it has an answer; how many it got, and in how many seconds.
 
-    Raises OSError, AnswerError, TimeoutError.
+    It asks for one body after the other, over and over. Raises OSError, AnswerError, TimeoutError.
     """
-    request = target.request(body)
+    requests = itertools.cycle([target.request(body) for body in bodies])
     async with target.connections(width) as opened:
         over = _Over[None]()
         begun, count, asking = perf_counter(), 0, width
@@ -127,7 +128,7 @@ async def saturate(target: Target, body: bytes, seconds: float, width: int) -> t
             nonlocal count, asking
             count += 1
             if perf_counter() - begun < seconds:
-                connection.send(request)
+                connection.send(next(requests))
                 return
             asking -= 1
             if not asking:
@@ -135,7 +136,7 @@ async def saturate(target: Target, body: bytes, seconds: float, width: int) -> t
 
         for each in opened:
             each.answered, each.broken = partial(answered, each), over.failed
-            each.send(request)
+            each.send(next(requests))
         await over.within(seconds + _PATIENCE)
         return count, perf_counter() - begun
 

@@ -24,9 +24,20 @@ _CONTAINERS = 3
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def body(size: int) -> bytes:
-    """A review of about that many bytes: what it is filled with is environment variables, as in real ones."""
+def unlike(size: int, count: int) -> list[bytes]:
+    """As many, of which no two have all in common that decides, although what decides is the same in the end."""
+    return [body(size, f"Owner{number}") for number in range(count)]
+
+
+def body(size: int, owner: str = "") -> bytes:
+    """A review of about that many bytes: what it is filled with is environment variables, as in real ones.
+
+    With `owner` the pod has one of that kind.
+    """
     raw = pod()
+    if owner:
+        reference = {"apiVersion": "bench.ebbtide/v1", "kind": owner, "name": "o", "uid": "u", "controller": True}
+        raw["metadata"]["ownerReferences"] = [reference]
     lacking, number = size - len(orjson.dumps(review(raw))), 0
     while lacking > 0:
         variable = _variable(number, lacking)

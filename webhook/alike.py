@@ -27,7 +27,7 @@ _ANNOTATIONS: Final = (vocabulary.BLOCKED_ZONES_ANNOTATION, vocabulary.MIRROR_PO
 _OWNER: Final = ("kind", "controller")
 _SPEC: Final = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "nodeName")
 # Of each there is a template somewhere; an answer takes one or two KB.
-_MOST: Final = 512
+MOST: Final = 512
 
 
 class Alike:
@@ -37,7 +37,7 @@ class Alike:
         self._known = known
         self._rules = rules
         self._zones: Mapping[str, GroupZones] = {}
-        self._answer = lru_cache(maxsize=_MOST)(self._fresh_answer)
+        self._answer = lru_cache(maxsize=MOST)(self._fresh_answer)
 
     def answer(self, request: Request) -> tuple[Decision, str] | None:
         """Decision and patch, encoded; None for what has to be looked at by itself. Raises TypeError as `decide`."""
