@@ -34,8 +34,8 @@ test: $(READY) ## every test, with a real Kubernetes control plane
 	$(RUN) -m pytest --numprocesses=2 --dist=loadfile $(ARGS)
 
 .PHONY: simulate
-simulate: $(READY) ## random histories on simulated time, SEEDS=0-999; one number replays that history
-	$(RUN) -m tests.simulation.replay $(or $(SEEDS),0-999)
+simulate: $(READY) ## random histories on simulated time, OF=nodes or loads, SEEDS=0-999; one number replays that one
+	$(RUN) -m tests.simulation.replay --of $(or $(OF),nodes) $(or $(SEEDS),0-999)
 
 .PHONY: fuzz
 fuzz: $(READY) ## a million broken admission reviews

@@ -128,7 +128,8 @@ def test_a_slow_one_answers_later_and_a_silent_one_never() -> None:
         async with aiohttp.ClientSession(connector=network.connector()) as session:
             worker.delay = 7.0
             async with session.post(url) as answer:
-                assert (answer.status, loop.time()) == (200, pytest.approx(7.0))
+                assert answer.status == 200
+                assert loop.time() == pytest.approx(7.0)
             worker.lose(TASK)
             with pytest.raises(TimeoutError):
                 await session.post(url, timeout=aiohttp.ClientTimeout(total=5.0))

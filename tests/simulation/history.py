@@ -7,6 +7,7 @@ come to the rest that `oracle` tells. `invariants` hold all the time.
 
 import asyncio
 import random
+from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -38,12 +39,14 @@ _LATE = 100.0
 
 @dataclass
 class Account:
-    """What became of a history."""
+    """What became of a history `of` nodes, or of loads. `met` counts what it has led to, by name."""
 
     seed: int
+    of: str = "nodes"
     diary: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     writes: list[tuple[Any, ...]] = field(default_factory=list)
+    met: Counter[str] = field(default_factory=Counter)
 
 
 def run(seed: int) -> Account:
@@ -220,10 +223,10 @@ class _History:
         late = [request for request in stage.journal.writes if request.time > stage.time - REST]
         account.broken += [f"no rest: {r.method} {r.path}" for r in late if not r.path.endswith("/eviction")]
         account.diary.append(f"{stage.time:8.3f} {stage.picture()}")
-        account.writes = [_canonical(request) for request in stage.journal.requests if request.writes]
+        account.writes = [canonical(request) for request in stage.journal.requests if request.writes]
 
 
-def _canonical(request: Request) -> tuple[Any, ...]:
+def canonical(request: Request) -> tuple[Any, ...]:
     """A write as it has to come out again when the history is played once more; names of Events are chance."""
     body: Any = request.document if request.body else None
     if request.matches("POST", EVENT_PATH):

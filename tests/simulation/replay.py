@@ -2,35 +2,43 @@
 
 python -m tests.simulation.replay 17          tells history 17: what happened, what was written, what is broken
 python -m tests.simulation.replay 0-999       plays many, tells the seeds that fail; exits 1 if there are any
+python -m tests.simulation.replay --of loads 17    the same of imports
 """
 
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import Final
 
-from tests.simulation.history import Account, run
+from tests.simulation import history
+from tests.simulation.history import Account
+from tests.simulation.loads import history as loads
+
+KINDS: Final[Mapping[str, Callable[[int], Account]]] = {"nodes": history.run, "loads": loads.run}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.replay", description=__doc__)
     parser.add_argument("seeds", help="one number, or two with a dash between them")
+    parser.add_argument("--of", choices=KINDS, default="nodes", help="what the histories are about (default: nodes)")
     parser.add_argument("--processes", type=int, default=None, help="how many to use (default: one per processor)")
     arguments = parser.parse_args(argv)
     # The embedded server's complaints about the connections that histories break.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     first, _, last = arguments.seeds.partition("-")
     if not last:
-        return _tell(run(int(first)))
-    return _play_many(range(int(first), int(last) + 1), arguments.processes)
+        return _tell(KINDS[arguments.of](int(first)))
+    return _play_many(arguments.of, range(int(first), int(last) + 1), arguments.processes)
 
 
-def _play_many(seeds: range, processes: int | None) -> int:
+def _play_many(of: str, seeds: range, processes: int | None) -> int:
     """Tells each failing history as soon as it is known, and how far it has come."""
     failed = 0
     with ProcessPoolExecutor(processes) as pool:
-        for seed, account in zip(seeds, pool.map(_broken, seeds, chunksize=4), strict=True):
+        for seed, account in zip(seeds, pool.map(partial(_broken, of), seeds, chunksize=4), strict=True):
             if account:
                 failed += 1
                 _say(failure(account))
@@ -48,11 +56,12 @@ def _say(line: str) -> None:
 def failure(account: Account) -> str:
     """What is broken, and how to see how it came about."""
     lines = "\n".join(f"  {line}" for line in account.broken[:10])
-    return f"history {account.seed}, replay with `python -m tests.simulation.replay {account.seed}`:\n{lines}"
+    command = f"python -m tests.simulation.replay --of {account.of} {account.seed}"
+    return f"history {account.seed}, replay with `{command}`:\n{lines}"
 
 
-def _broken(seed: int) -> Account | None:
-    account = run(seed)
+def _broken(of: str, seed: int) -> Account | None:
+    account = KINDS[of](seed)
     return account if account.broken else None
 
 

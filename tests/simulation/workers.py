@@ -45,7 +45,7 @@ class Site:
         self.floor = floor
         self.front = front
         for number in range(6):
-            stage.cluster.create(_large(objects.node(f"n{number}", zone=f"z{number % 3}")))
+            stage.cluster.create(large(objects.node(f"n{number}", zone=f"z{number % 3}")))
         stage.cluster.create(objects.namespace(NAMESPACE), template(first_container(resources=_SMALL)))
 
     @asynccontextmanager
@@ -72,7 +72,8 @@ class Site:
         return (stored.name for stored in self.stage.storage.scan(kind, NAMESPACE))
 
 
-def _large(node: Object) -> Object:
+def large(node: Object) -> Object:
+    """The node with room for many workers."""
     room = {"cpu": "64", "memory": "256Gi"}
     return objects.changed(node, {"status": {"capacity": room, "allocatable": room}})
 
