@@ -7,7 +7,7 @@ import pytest
 
 from ebbtide.config import Settings
 from ebbtide.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NAMESPACES
-from ebbtide.vocabulary import PREVENT_TAINT_KEY
+from ebbtide.vocabulary import PREVENT_TAINT_KEY, SIGNAL_TAINT_KEY
 from reconciler.needs import needs
 from tests.controlplane.command import Said, ebbtide
 from tests.controlplane.program import configuration
@@ -84,8 +84,41 @@ async def test_a_cluster_that_is_set_well_passes(tmp_path: Path, cluster: World,
     found = by_status(said, cluster)
     assert found["warn"] == {"webhook"}
     assert {"cluster-version", "permissions", "node-group-zones", "autoscaler-taints", "descheduler"} <= found["pass"]
+    assert f"DaemonSet {cluster.namespace}/nth, container nth (termination handler)" in seen(said, "signal-sources")
     assert {seen.method for seen in proxy.requests} <= {"GET", "POST"}
     assert all("accessreviews" in seen.path for seen in proxy.requests if seen.method == "POST")
+
+
+def seen(said: Said, check: str) -> str:
+    """What the only finding of that check says."""
+    (found,) = [each for each in said.document["checks"] if each["name"] == check]
+    return f"{found['status']}: {found['seen']}"
+
+
+async def test_what_raises_signals_is_named(tmp_path: Path, cluster: World, proxy: FaultProxy) -> None:
+    """Nothing, a queue, the agent beside it, a handler as well; and a program that only its signal is seen of."""
+    (node,) = await cluster.add_nodes("a", 1, **made_by(cluster.name))
+    queue = {"queue-url": "https://sqs.eu-central-1.amazonaws.com/1/spot"}
+    without, with_queue = configuration(cluster), configuration(cluster, **{"signals.sqs": queue})
+
+    async def sources(text: str) -> str:
+        said = await ebbtide(tmp_path, cluster, proxy, "preflight", "--output", "json", text=text)
+        return seen(said, "signal-sources")
+
+    assert (
+        await sources(without)
+        == "warn: neither ebbtide agent, nor a queue, nor a termination handler that taints was found"
+    )
+    await cluster.signal(node)
+    assert f"{node} carry {SIGNAL_TAINT_KEY}" in await sources(without)
+    assert await sources(with_queue) == "pass: signals are raised by the reconciler, from queue spot"
+    agent = {"name": "agent", "image": "ghcr.io/example/ebbtide:1", "args": ["agent"]}
+    await cluster.daemon_set("agent", containers=[agent])
+    told = f"signals are raised by DaemonSet {cluster.namespace}/agent, container agent (ebbtide agent)"
+    assert await sources(without) == f"pass: {told}"
+    assert await sources(with_queue) == f"pass: {told}; the reconciler, from queue spot"
+    await handler(cluster)
+    assert (await sources(with_queue)).startswith("warn: signals are raised by 3 programs: DaemonSet")
 
 
 async def test_every_setting_that_defeats_the_block_is_named(tmp_path: Path, cluster: World, proxy: FaultProxy) -> None:
