@@ -113,10 +113,14 @@ class Process:
     def conditions(self) -> set[str]:
         return {condition["reason"] for condition in self.pool.describe()["conditions"]}
 
-    async def kill(self) -> None:
-        """`kill -9`: from now on nothing leaves it."""
+    def cut(self) -> None:
+        """From now on nothing leaves it, nor arrives."""
         self.killed = True
         self._tap.cut()
+
+    async def kill(self) -> None:
+        """`kill -9`."""
+        self.cut()
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
