@@ -76,6 +76,31 @@ def test_with_the_pool_small_ones_share_and_the_pool_is_empty_in_the_end() -> No
     play_import(story, shared_pool_enabled=True)
 
 
+def test_a_worker_without_room_keeps_its_client_waiting_and_not_its_place() -> None:
+    """It says 503, and the client comes again there; whoever asks at the front is sent to the same pod all the time."""
+
+    async def story(site: Site) -> None:
+        site.stage.start()
+        await site.stage.until(lambda: len(site.floor.workers) == 3)
+        worker = site.worker("tikv-api-0")
+        worker.full = True
+        async with site.client(*LOCAL) as client, site.client(*LOCAL) as again:
+            loading = asyncio.ensure_future(client.run())
+            await site.stage.until(lambda: len(client.seen) > 5)
+            assert {answer.status for answer in client.seen[1:]} == {503}
+            asking = asyncio.ensure_future(again.init())
+            await site.stage.until(lambda: again.hops)
+            assert again.base == client.base
+            assert not worker.tasks
+            worker.full = False
+            await asyncio.gather(loading, asking)
+        assert worker.tasks
+        assert not worker.running
+        assert not any(site.worker(f"tikv-api-{ordinal}").tasks for ordinal in (1, 2))
+
+    play_import(story)
+
+
 def test_a_dry_run_decides_and_writes_nothing() -> None:
     """Not even the budget: it looks, and serves no client."""
 

@@ -289,10 +289,10 @@ async def test_ws_71_nothing_is_written_while_nothing_happens(basin: Basin) -> N
 @in_basin(shared_idle_pod_expire_sec=60, reservation_seconds=30)
 async def test_ws_75_many_tasks_come_and_go_without_a_trace(basin: Basin) -> None:
     basin.start()
-    for start in range(0, 1000, 50):
-        await basin.begin(*range(start, start + 50))
+    for start in range(0, 10_000, 100):
+        await basin.begin(*range(start, start + 100))
         await asyncio.sleep(11)
-        basin.finish(*range(start, start + 50))
+        basin.finish(*range(start, start + 100))
     await basin.until(lambda: basin.replicas == 0, within=300)
     await basin.until(lambda: not basin.pods() and not basin.claims())
     assert not basin.promises()
