@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import orjson
 import pytest
@@ -55,7 +56,7 @@ async def gone(stage: Stage, sent: bytes, *, count: int = COUNT, tls: bool = Tru
         opened = stage.connect() if tls else asyncio.open_connection(LOOPBACK, stage.port)
         _, writer = await opened
         writers.append(writer)
-        writer.transport.pause_reading()
+        cast("asyncio.Transport", writer.transport).pause_reading()
         writer.write(sent)
     try:
         yield
