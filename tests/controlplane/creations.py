@@ -1,6 +1,7 @@
 """Pods created one after the other through an API server, and who is to blame for those that could not be."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from ebbtide import vocabulary
 from tests.controlplane.world import PATIENCE, World
 
 RATE: Final = 50.0
-# A machine that does not keep up with the rate is not buried under what it has missed.
+# A machine that does not keep up with the rate is not buried under what it has missed: it makes up for it later.
 _MOST_AT_ONCE: Final = 20
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _LONGEST: Final = PATIENCE
@@ -54,18 +55,21 @@ GUARDED: Final[Mapping[str, str]] = {vocabulary.GUARD_LABEL: vocabulary.GUARD_EN
 
 
 class Creations:
-    """Pods of the world's group, at most `RATE` each second, none of which is stored. The webhook knows them by
-    `labels`."""
+    """Pods of the world's group, none of which is stored. The webhook knows them by `labels`.
+
+    One is due every `RATE`th part of a second, and each that was due is sent, if late.
+    """
 
     def __init__(self, cluster: World, labels: Mapping[str, str] = GUARDED) -> None:
         self.done: list[Creation] = []
+        self._span = Window(0.0)
         self._cluster = cluster
         self._url = f"{cluster.plane.server}/api/v1/namespaces/{cluster.namespace}/pods?dryRun=All"
         self._body = orjson.dumps(_pod(cluster, labels))
 
     @asynccontextmanager
     async def going_on(self) -> AsyncIterator[None]:
-        """For as long as this lasts; then every answer is waited for."""
+        """For as long as this lasts; then for those that are due, and their answers, is waited."""
         access = self._cluster.access()
         headers = {**await access.headers(), "Content-Type": "application/json"}
         timeout = aiohttp.ClientTimeout(total=_LONGEST)
@@ -73,11 +77,23 @@ class Creations:
             aiohttp.ClientSession(connector=access.connector(), headers=headers, timeout=timeout) as session,
             asyncio.TaskGroup() as group,
         ):
-            pacing = group.create_task(self._pace(session, group))
-            try:
-                yield
-            finally:
-                pacing.cancel()
+            clock = asyncio.get_running_loop().time
+            self._span.begin = clock()
+            group.create_task(self._pace(session, group))
+            yield
+            self._span.end = clock()
+
+    @property
+    def due(self) -> int:
+        """How many were to be sent by the end."""
+        return int((self._span.end - self._span.begin) * RATE) + 1
+
+    @property
+    def reached(self) -> str:
+        """How many came in time, in words."""
+        seconds = self._span.end - self._span.begin
+        begun = sum(each.began <= self._span.end for each in self.done)
+        return f"{begun / seconds:.1f} per second of {RATE:.0f} for {seconds:.0f} s"
 
     async def one_more(self) -> None:
         """Until one is done that has begun after this."""
@@ -89,11 +105,14 @@ class Creations:
         await self._cluster.wait_until(done, "pods are being created")
 
     async def _pace(self, session: aiohttp.ClientSession, group: asyncio.TaskGroup) -> None:
-        free = asyncio.Semaphore(_MOST_AT_ONCE)
-        while True:
+        free, clock = asyncio.Semaphore(_MOST_AT_ONCE), asyncio.get_running_loop().time
+        for number in itertools.count():
+            due = self._span.begin + number / RATE
+            await asyncio.sleep(due - clock())
+            if due > self._span.end:
+                return
             await free.acquire()
             group.create_task(self._create(session)).add_done_callback(lambda _: free.release())
-            await asyncio.sleep(1 / RATE)
 
     async def _create(self, session: aiohttp.ClientSession) -> None:
         clock = asyncio.get_running_loop().time

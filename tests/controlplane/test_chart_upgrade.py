@@ -1,7 +1,7 @@
 """A release that is upgraded and rolled back while pods are created: every replica is another one, nothing is lost."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,9 @@ async def installed(cluster: World, folder: Path) -> AsyncIterator[tuple[Release
                 await kubelet.settled()
 
 
-async def test_no_creation_is_lost_while_a_release_is_upgraded_and_rolled_back(cluster: World, tmp_path: Path) -> None:
+async def test_no_creation_is_lost_while_a_release_is_upgraded_and_rolled_back(
+    cluster: World, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     """Pods of a pool, of which none may be let in unseen, are created all the time while Helm and Deployments replace
     every webhook and every reconciler twice: each is created, and kept out of the zones that are blocked."""
     async with installed(cluster, tmp_path) as (release, kubelet):
@@ -67,6 +69,8 @@ async def test_no_creation_is_lost_while_a_release_is_upgraded_and_rolled_back(c
             await load.one_more()
             third = set(kubelet.running)
 
+        record_property("creations", load.reached)
+        assert len(load.done) == load.due
         assert [len(each) for each in (first, second, third)] == [4, 4, 4]
         assert first.isdisjoint(second)
         assert second.isdisjoint(third)

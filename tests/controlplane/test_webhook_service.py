@@ -3,7 +3,7 @@
 import asyncio
 import os
 from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -193,12 +193,12 @@ async def installed(cluster: World, proxy: FaultProxy, folder: Path) -> AsyncIte
 
 
 async def test_no_creation_fails_whatever_happens_to_the_webhook(
-    tmp_path: Path, cluster: World, proxy: FaultProxy
+    tmp_path: Path, cluster: World, proxy: FaultProxy, record_property: Callable[[str, object], None]
 ) -> None:
     """Pods are created all the time while replicas, certificates, watches and the API server come and go: none is
     refused by us, and none is let into the blocked zone."""
     async with installed(cluster, proxy, tmp_path) as installation:
-        load = Creations(cluster)
+        load, faults = Creations(cluster), dict[str, Window]()
         begun = now()
         async with load.going_on():
             for fault in (
@@ -210,9 +210,16 @@ async def test_no_creation_fails_whatever_happens_to_the_webhook(
                 installation.the_watches_are_cut,
                 installation.the_api_server_is_restarted,
             ):
+                faults[fault.__name__] = window = Window(now())
                 await fault(load)
+                window.end = now()
                 await load.one_more()
             await asyncio.sleep(begun + SECONDS - now())
+    record_property("creations", load.reached)
+    during = {name: sum(map(window.touches, load.done)) for name, window in faults.items()}
+    record_property("creations during each fault", during)
+    assert len(load.done) == load.due
+    assert all(during.values())
 
     refused = [each for each in load.done if each.refused_by_webhook]
     assert [each for each in refused if not installation.wiped.touches(each)] == []
