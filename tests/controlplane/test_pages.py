@@ -35,7 +35,7 @@ WORKERS = "tidb-serverless"
 NOT_TRIED = {
     "kubectl delete pod": "a verb without its object, which is any pod of the reader's",
     "kubectl ebbtide": "a program without its command; tests/ebbtide/test_wheel.py runs it as kubectl does",
-    "kubectl -n NAMESPACE annotate statefulset ldw-shared": "there is no pool; the pool's own tests write the annotation",
+    "kubectl -n NAMESPACE annotate statefulset ldw-shared": "there is no pool; its own tests write that",
     "kubectl -n ebbtide-system describe certificate": "takes the kinds of cert-manager",
     "kubectl -n kube-system rollout restart deployment cluster-autoscaler": "of a Deployment that others make",
 }
