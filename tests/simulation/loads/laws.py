@@ -163,8 +163,8 @@ class Laws:
             self._told(kind, query["task_id"], answer)
 
     def _told(self, kind: str, task: str, answer: Heard) -> None:
-        """Where a client is sent, and where its task is."""
-        running = self.running_at(task)
+        """Where a client is sent, and where its task is. One that is cancelled may be gone before its worker is."""
+        running = [] if task in self.cancelled else self.running_at(task)
         if answer.status == 404 and any(not self._mute(pod) for pod in running):
             self.break_(f"address: {task} runs on {running} and is said to be unknown")
         if answer.status != 302:

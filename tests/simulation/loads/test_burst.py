@@ -7,8 +7,9 @@ import aiohttp
 import pytest
 
 from ebbtide.sim.loaders.floor import PORT
+from tests.doubles.worker import CLUSTER
 from tests.simulation.stage import Replica
-from tests.simulation.workers import CLUSTER, Site, play_import
+from tests.simulation.workers import Site, play_import
 
 CLIENTS = 100
 PODS = 3
