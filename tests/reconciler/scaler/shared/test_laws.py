@@ -83,6 +83,8 @@ ACTIONS = (
     "go on",
     "block zone",
     "open zone",
+    "no room",
+    "room",
     "scale by hand",
     "lose node",
     "api fault",
@@ -193,6 +195,8 @@ class Life:
             "go on": lambda: self._pause(paused=False),
             "block zone": lambda: self._block(blocked=True),
             "open zone": lambda: self._block(blocked=False),
+            "no room": lambda: self._cordon(cordoned=True),
+            "room": lambda: self._cordon(cordoned=False),
             "new leader": self._new_leader,
             "scale by hand": self._by_hand,
             "lose node": self._lose_node,
@@ -306,6 +310,11 @@ class Life:
             if node.body["metadata"]["labels"][vocabulary.ZONE_LABEL] == "b":
                 self.basin.patch(NODES, node.name, {"spec": {"taints": [taint] if blocked else None}})
 
+    def _cordon(self, *, cordoned: bool) -> None:
+        """No node takes a further pod, as it is where nothing is left to be bought."""
+        for node in self.basin.storage.scan(NODES):
+            self.basin.patch(NODES, node.name, {"spec": {"unschedulable": cordoned or None}})
+
     def _fault(self) -> None:
         fault, method = Answer(self.random.choice((500, 503, 429))), self.random.choice(("PATCH", "POST"))
         self.basin.cluster.faults.inject(fault, When(method, times=self.random.randint(1, 5)))
@@ -331,6 +340,7 @@ class Life:
         basin = self.basin
         self._pause(paused=False)
         self._block(blocked=False)
+        self._cordon(cordoned=False)
         await asyncio.gather(*self.clients)
         if self.reviving is not None:
             await self.reviving
@@ -382,5 +392,6 @@ async def live(actions: list[str], bounds: Bounds, seed: int) -> None:
 @example(["burst", "burst", "burst", "kill at a write", "wait long", "wait long"], Bounds(most=2, hard=True), 5)
 @example(["burst", "block zone", "pause", "burst", "wait long", "go on", "wait long", "wait long"], Bounds(least=2), 6)
 @example(["burst", "kill at a write", "burst", "kill at a write", "wait long", "wait long"], Bounds(least=2), 7)
+@example(["burst", "no room", "burst", "burst", "wait long", "wait long", "wait long", "room"], Bounds(), 8)
 def test_no_history_breaks_a_law_or_leaves_a_trace(actions: list[str], bounds: Bounds, seed: int) -> None:
     simulate(live(actions, bounds, seed))
