@@ -1,4 +1,5 @@
-"""`pages.py write` writes the generated pages; `pages.py check` fails when one is stale or a link leads nowhere.
+"""`pages.py write` writes the generated pages; `pages.py check` fails when one is stale, a link leads nowhere, or
+pictures show an earlier page.
 
 MkDocs checks the links inside `docs/`; here those of the Markdown files beside it are checked.
 """
@@ -13,6 +14,7 @@ from typing import Final
 from docs import chart
 from docs.drawings import CASES, drawing
 from ebbtide.config.reference import page
+from tests.browser import pictures
 
 ROOT = Path(__file__).resolve().parent.parent
 DECISIONS = ROOT / "docs" / "decisions"
@@ -49,6 +51,8 @@ def stale() -> Iterator[str]:
     for path, make in GENERATED.items():
         if not path.exists() or path.read_text(encoding="utf-8") != make():
             yield f"{path.relative_to(ROOT)} is not what the code says: run 'make docs'"
+    if not pictures.DRAWN_FROM.exists() or pictures.DRAWN_FROM.read_text(encoding="utf-8") != pictures.drawn_from():
+        yield "docs/images has pictures of an earlier status page: run '.venv/bin/python -m tests.browser.pictures'"
 
 
 def dangling() -> Iterator[str]:
