@@ -8,6 +8,7 @@ proxy leads to it. Commands that only a kubelet could answer are aimed at the sa
 import asyncio
 import os
 import re
+import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -20,6 +21,7 @@ from ebbtide.kube.resources import NAMESPACES
 from tests.controlplane.build import tool
 from tests.controlplane.installation import Release
 from tests.controlplane.program import REPOSITORY, probe
+from tests.controlplane.proxy import watched
 from tests.controlplane.world import PATIENCE, World
 
 NAMESPACE: Final = "ebbtide-system"
@@ -29,6 +31,8 @@ _PLACEHOLDER: Final = re.compile(r"\b(GROUP/ZONE|NAMESPACE|GROUP|ZONE|NODE|POD|I
 _KUBELET: Final = re.compile(r"^(kubectl(?: -n \S+)?) (?:logs|port-forward|top(?= pods)) (.+?)(?: --\S+| \d+)*$")
 # What kubectl says where nothing is selected; its exit code is 0.
 _NOTHING: Final = "No resources found"
+_EXEC: Final = re.compile(r"^kubectl -n \S+ exec deployment/ebbtide-(\w+) -- ebbtide (.+)$")
+_INTERRUPTED: Final = 130
 _PORT: Final = 8080
 
 
@@ -49,8 +53,8 @@ class Desk:
         self._names = names
         self._environ = _environ(cluster, folder)
         self._stack = AsyncExitStack()
-        self._release = Release(cluster, folder)
-        self._release.name, self._release.fullname, self._release.namespace = "ebbtide", "ebbtide", NAMESPACE
+        self.release = Release(cluster, folder)
+        self.release.name, self.release.fullname, self.release.namespace = "ebbtide", "ebbtide", NAMESPACE
 
     async def types(self, text: str, *, good: tuple[int, ...] = (0,)) -> Said:
         """Runs it as it stands there; fails unless it ends with a good code."""
@@ -70,11 +74,54 @@ class Desk:
         assert found is not None
         return found
 
+    async def watches(self, text: str) -> None:
+        """Types what goes on until it is interrupted, and interrupts it when it has said something."""
+        # `exec`: the signal is for the program, and its shell would keep it.
+        process = await self._started(f"exec {self._filled(text)}")
+        try:
+            assert process.stdout is not None
+            async with asyncio.timeout(2 * PATIENCE):
+                first = await process.stdout.readline()
+                process.send_signal(signal.SIGINT)
+                rest, _ = await process.communicate()
+        finally:
+            await _killed(process)
+        assert process.returncode == _INTERRUPTED, (first + rest).decode()
+
+    async def enters(self, text: str) -> None:
+        """What `kubectl exec` runs in a pod, run here with what that pod has."""
+        found = _EXEC.match(text)
+        assert found is not None, text
+        # Another one than that whose program runs here already, where the leader is looked for as its pod would do it.
+        pod = (await self.release.pods(found[1]))[-1]
+        container = {**pod["spec"]["containers"][0], "args": found[2].split()}
+        environ = {"EBBTIDE__OBSERVABILITY__LISTEN": f"0.0.0.0:{_PORT}"}
+        async with watched(self.cluster.plane) as way:
+            # An account of the chart may not ask the leader by way of the API server: the nodes are read instead.
+            way.expect_forbidden("GET", r"/pods/[^/]+:8080/proxy/api/v1/state$")
+            async with self.release.contained(pod, container, way, **environ) as process:
+                assert await process.process.wait() == 0, "\n".join(process.log)
+
+    async def tests(self, text: str) -> None:
+        """`helm test`, with its pod run here."""
+        assert text == f"helm test {self.release.name} -n {NAMESPACE}"
+        said = await self.release.test()
+        assert said.code == 0, said.err + said.out
+
     def _filled(self, text: str) -> str:
         return _PLACEHOLDER.sub(lambda word: self._names[word[1]], aimed(text))
 
     async def _run(self, text: str) -> Said:
-        process = await asyncio.create_subprocess_exec(
+        process = await self._started(text)
+        try:
+            async with asyncio.timeout(2 * PATIENCE):
+                out, _ = await process.communicate()
+        finally:
+            await _killed(process)
+        return Said(process.returncode or 0, out.decode())
+
+    async def _started(self, text: str) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
             *("bash", "-euo", "pipefail", "-c", text),
             cwd=self.folder,
             env=self._environ,
@@ -82,24 +129,16 @@ class Desk:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        try:
-            async with asyncio.timeout(2 * PATIENCE):
-                out, _ = await process.communicate()
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        return Said(process.returncode or 0, out.decode())
 
     async def restart(self) -> None:
         """Runs the reconciler of one of the pods that there are now, in place of an earlier one; returns when it is
         ready."""
         await self.stop()
-        pod = (await self._release.pods("reconciler"))[0]
+        pod = (await self.release.pods("reconciler"))[0]
         address = f"{pod['status']['podIP']}:{_PORT}"
         environ = {"EBBTIDE__OBSERVABILITY__LISTEN": address}
         container = pod["spec"]["containers"][0]
-        process = await self._stack.enter_async_context(self._release.contained(pod, container, **environ))
+        process = await self._stack.enter_async_context(self.release.contained(pod, container, **environ))
         self._stack.push_async_callback(process.terminate)
 
         async def ready() -> bool:
@@ -108,8 +147,16 @@ class Desk:
 
         await self.cluster.wait_until(ready, "the reconciler is ready")
 
+    async def admit(self) -> None:
+        """Runs the webhook of one of the pods, at `webhook_url`; returns when it is ready."""
+        pod = (await self.release.pods("webhook"))[0]
+        container = pod["spec"]["containers"][0]
+        process = await self._stack.enter_async_context(self.release.contained(pod, container))
+        self._stack.push_async_callback(process.terminate)
+        await self.release.ready(process)
+
     async def stop(self) -> None:
-        """Ends the reconciler, if one runs, in order: the next one need not wait for its lease."""
+        """Ends the reconciler, and the webhook, if they run, in order: the next one need not wait for its lease."""
         await self._stack.aclose()
 
     async def clear(self) -> None:
@@ -117,6 +164,12 @@ class Desk:
         await self.stop()
         await self._run(f"helm uninstall ebbtide --namespace {NAMESPACE} --wait --ignore-not-found")
         await gone(self.cluster)
+
+
+async def _killed(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.kill()
+        await process.wait()
 
 
 def aimed(text: str) -> str:

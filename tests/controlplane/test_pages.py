@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from ebbtide import vocabulary
-from ebbtide.kube.resources import NAMESPACES, PDBS, PODS
-from tests.controlplane.desk import Desk, desk
+from ebbtide.kube.resources import NAMESPACES, NODES, PDBS, PODS
+from tests.controlplane.desk import NAMESPACE, Desk, desk
+from tests.controlplane.everything import Name, everything
 from tests.controlplane.expectations import all_in_zone, all_prevented, none_prevented
 from tests.controlplane.world import World
-from tests.docs.commands import commands, in_sentences, on_a_cluster
+from tests.docs.commands import INSTALLING, ROOT, commands, commands_of, in_sentences, on_a_cluster
 
 pytestmark = pytest.mark.controlplane
 
@@ -31,12 +32,11 @@ ROLLED = "kubectl -n ebbtide-system rollout status deployment ebbtide-reconciler
 # It says what is wrong by its code, and on a cluster without autoscaler or signals something may be.
 FINDINGS = (0, 1)
 WORKERS = "tidb-serverless"
-# Within sentences, and not tried here: why. All else is tried.
+# Within sentences, and not tried here: why, and what is. All else is tried.
 NOT_TRIED = {
     "kubectl delete pod": "a verb without its object, which is any pod of the reader's",
     "kubectl ebbtide": "a program without its command; tests/ebbtide/test_wheel.py runs it as kubectl does",
-    "kubectl -n NAMESPACE annotate statefulset ldw-shared": "there is no pool; its own tests write that",
-    "kubectl -n ebbtide-system describe certificate": "takes the kinds of cert-manager",
+    "kubectl -n ebbtide-system describe certificate": "takes cert-manager; test_notes.py types it where that runs",
     "kubectl -n kube-system rollout restart deployment cluster-autoscaler": "of a Deployment that others make",
 }
 WRITES = r"helm|kubectl.* (taint|label|annotate|scale|create|delete|apply|patch) |ebbtide cleanup"
@@ -54,28 +54,66 @@ async def follow(at: Desk, page: str) -> None:
             await at.restart()
 
 
-async def test_getting_started_ends_with_a_zone_that_has_closed_and_opened(cluster: World, tmp_path: Path) -> None:
-    """What is only watched changes nothing; in earnest pods move and the zone is tainted while there is a signal."""
+async def test_a_newcomer_sees_a_zone_close_and_open_and_leaves_nothing_behind(cluster: World, tmp_path: Path) -> None:
+    """By the pages that lead from one to the next. What is only watched changes nothing; in earnest pods move and the
+    zone is tainted while there is a signal. Removed again, the cluster is as it was, but for a namespace."""
+    assert "(docs/getting-started.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "(installing.md#removing-it)" in (ROOT / GETTING_STARTED).read_text(encoding="utf-8")
     zone_a = await cluster.add_nodes("a", 1)
     await cluster.deployment("tikv", 2)
     await cluster.ready_pods("tikv", 2)
     await cluster.add_nodes("b", 1)
-    earnest = False
     async with desk(cluster, tmp_path, {"NODE": zone_a[0], "NAMESPACE": cluster.namespace}) as at:
-        for text in on_a_cluster(GETTING_STARTED):
-            await (at.sees(text) if "get events" in text else at.types(text, good=good(text)))
-            earnest = earnest or text.startswith("helm upgrade")
-            if text == ROLLED:
-                await at.restart()
-            elif text == SIGNAL and earnest:
-                await all_prevented(cluster, zone_a)
-                await all_in_zone(cluster, "tikv", 2, "b")
-            elif text.endswith("rebalance-recommendation-"):
-                await none_prevented(cluster, zone_a)
-            elif text == "ebbtide explain node NODE":
-                assert "is older than 300 s" in (await at.types(text)).out
-                await none_prevented(cluster, zone_a)
-        assert earnest
+        before = await everything(cluster.plane)
+        await _gets_started(at, zone_a)
+        for text in removing():
+            await at.types(text)
+            if text.endswith("--replicas=0"):
+                await at.stop()
+
+        async def gone() -> bool:
+            return not await _left(at, before)
+
+        await cluster.wait_until(gone, f"nothing is left: {await _left(at, before)}")
+
+
+async def _gets_started(at: Desk, zone_a: list[str]) -> None:
+    """Types the page, and looks whether what it says has happened."""
+    cluster, earnest = at.cluster, False
+    for text in on_a_cluster(GETTING_STARTED):
+        await (at.sees(text) if "get events" in text else at.types(text, good=good(text)))
+        earnest = earnest or text.startswith("helm upgrade")
+        if text == ROLLED:
+            await at.restart()
+        elif text == SIGNAL and earnest:
+            await all_prevented(cluster, zone_a)
+            await all_in_zone(cluster, "tikv", 2, "b")
+        elif text.endswith("rebalance-recommendation-"):
+            await none_prevented(cluster, zone_a)
+        elif text == "ebbtide explain node NODE":
+            assert "is older than 300 s" in (await at.types(text)).out
+            await none_prevented(cluster, zone_a)
+    assert earnest
+
+
+def removing() -> list[str]:
+    """The commands under the last heading of the page about installing."""
+    _, found, section = (ROOT / INSTALLING).read_text(encoding="utf-8").partition("\n## Removing it\n")
+    assert found
+    texts = [each.text for each in commands_of(ROOT / INSTALLING)]
+    return texts[-section.count("\n$ ") :]
+
+
+async def _left(at: Desk, before: set[Name]) -> set[Name]:
+    """What is there more than before, beside the namespace and what is in any; and nodes that still say something."""
+    others = {"pods", "namespaces", "serviceaccounts", "configmaps"}
+    found = await everything(at.cluster.plane) - before
+    left = {name for name in found if name[0] not in others and name[1] != "kube-node-lease"}
+    left |= {name for name in found if "ebbtide" in name[2]} - {("namespaces", "", NAMESPACE)}
+    async for node in at.cluster.client.list(NODES):
+        written = [*node["metadata"].get("annotations", {}), *(each["key"] for each in node["spec"].get("taints", ()))]
+        left |= {("nodes", "", f"{node['metadata']['name']}: {key}") for key in written if key.startswith("ebbtide/")}
+    return left
 
 
 def sentences() -> list[str]:
@@ -122,6 +160,7 @@ async def test_what_pages_look_at_can_be_looked_at(cluster: World, tmp_path: Pat
     pages = {each.page for each in commands()} - {*CHANGING, GETTING_STARTED, RUNNING}
     texts = sorted({text for page in pages for text in on_a_cluster(page)})
     assert not [text for text in texts if re.match(WRITES, text)]
+    await cluster.stateful_set("ldw-shared", 0)
     async with desk(cluster, tmp_path, names) as at, pods_of_the_pages(cluster):
         await install(at)
         for node in zone_a:
