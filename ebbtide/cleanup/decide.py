@@ -4,30 +4,17 @@ Ours is what the product itself sets, and only in the shape in which it sets it.
 (`ebbtide/block`, `ebbtide/guard`, pool and group pins) is the operator's, and a signal belongs to who raised it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from ebbtide import vocabulary
+from ebbtide.cleanup.marks import ANNOTATIONS, LABELS
 from ebbtide.cleanup.snapshot import Facts, Found
 from ebbtide.cleanup.workers import KINDS, Workers
 from ebbtide.kube.patch import Operation, only_at, pointer, remove, remove_taints
 from ebbtide.kube.permissions import Need
-from ebbtide.kube.resources import LEASES, NODES, PODS, SECRETS, Resource
+from ebbtide.kube.resources import LEASES, SECRETS
 from ebbtide.model import Taint
-
-# A new word that the product puts on objects of others joins here; a new kind of object of its own joins in `decide`.
-_ANNOTATIONS: Final[Mapping[Resource, frozenset[str]]] = {
-    NODES: frozenset(
-        {
-            vocabulary.FIRST_SEEN_ANNOTATION,
-            vocabulary.REBALANCE_NOTICE_ANNOTATION,
-            vocabulary.INTERRUPTION_NOTICE_ANNOTATION,
-        }
-    ),
-    PODS: frozenset({vocabulary.BLOCKED_ZONES_ANNOTATION}),
-}
-_LABELS: Final[Mapping[Resource, frozenset[str]]] = {PODS: frozenset({vocabulary.BUSY_LABEL})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +110,8 @@ def removal_from(found: Found, rules: Rules) -> Removal | None:
     removal = Removal(
         found,
         tuple(taint for taint in found.taints if _is_ours(taint, rules)),
-        tuple(sorted(found.annotations & _ANNOTATIONS.get(found.resource, frozenset()))),
-        tuple(sorted(found.labels & _LABELS.get(found.resource, frozenset()))),
+        tuple(sorted(found.annotations & ANNOTATIONS.get(found.resource, frozenset()))),
+        tuple(sorted(found.labels & LABELS.get(found.resource, frozenset()))),
     )
     return removal if removal.marks else None
 

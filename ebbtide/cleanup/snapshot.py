@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ebbtide import vocabulary
+from ebbtide.cleanup.marks import MARKS
 from ebbtide.cleanup.workers import KINDS, Workers, is_ours, made_by_us
 from ebbtide.cleanup.workers import reads as reads_of_workers
 from ebbtide.kube import lease_record
@@ -33,15 +34,8 @@ def reads(namespace: str, secret_name: str, workers: Workers | None = None) -> t
 
 # Few round trips, and no page over some megabytes.
 _PAGE: Final = 250
-_WORDS: Final = frozenset(
-    {
-        vocabulary.FIRST_SEEN_ANNOTATION,
-        vocabulary.BLOCK_ANNOTATION,
-        vocabulary.BLOCKED_ZONES_ANNOTATION,
-        vocabulary.BUSY_LABEL,
-        vocabulary.CERTS_LABEL,
-    }
-)
+# What can go, and what decides about what stays.
+_WORDS: Final = MARKS | {vocabulary.BLOCK_ANNOTATION, vocabulary.CERTS_LABEL}
 
 
 @dataclass(frozen=True, slots=True)

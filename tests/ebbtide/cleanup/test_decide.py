@@ -49,6 +49,23 @@ NODE_CASES: dict[str, tuple[Raw, Raw]] = {
 }
 
 
+@pytest.mark.parametrize(
+    "alone",
+    [
+        node(annotations={SEEN: "2026-03-01T12:00:00Z"}),
+        node(annotations={"ebbtide/rebalance-notice": "2026-03-01T12:00:00Z"}),
+        node(annotations={"ebbtide/interruption-notice": "2026-03-01T12:02:00Z"}),
+        node(P),
+        node(OLD),
+    ],
+)
+def test_every_word_of_ours_is_found_on_a_node_that_has_no_other(alone: Raw) -> None:
+    """Each goes by itself: none is only seen because of another."""
+    removal = removal_from(found(NODES, alone), RULES)
+    assert removal is not None
+    assert jsonpatch.apply_patch(alone, removal.patch()) == node()
+
+
 @pytest.mark.parametrize("case", NODE_CASES)
 def test_exactly_our_marks_go_from_a_node(case: str) -> None:
     """The patch, applied as the API server does, gives the node without our marks and nothing else changed."""
