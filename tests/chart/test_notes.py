@@ -63,6 +63,13 @@ async def test_its_own_test_is_named_where_it_can_pass(values: Values, told: boo
     assert ("    helm test ebbtide -n ebbtide-system\n" in await notes(tmp_path, values)) == told
 
 
+@pytest.mark.parametrize(("replicas", "told"), [(1, True), (0, False)])
+async def test_a_webhook_is_waited_for_where_there_is_one(replicas: int, told: bool, tmp_path: Path) -> None:
+    said = await notes(tmp_path, {"webhook": {"replicas": replicas}})
+    assert ("rollout status deployment ebbtide-webhook\n" in said) == told
+    assert "rollout status deployment ebbtide-reconciler\n" in said
+
+
 async def test_whom_to_trust_is_said_before_somebody_waits_for_a_webhook_that_is_not_ready_without(
     tmp_path: Path,
 ) -> None:
