@@ -10,14 +10,17 @@ from ebbtide.cleanup.leader import Leader, leader
 from ebbtide.cleanup.snapshot import Facts, read, reads
 from ebbtide.cleanup.workers import Workers
 from ebbtide.config import Settings
+from ebbtide.config.names import is_label_key
 from ebbtide.counting import count
-from ebbtide.errors import ClusterAccessError, EbbtideError
+from ebbtide.errors import ClusterAccessError, EbbtideError, UsageError
 from ebbtide.kube.client import Client
 from ebbtide.kube.permissions import Need, refused
-from ebbtide.vocabulary import PREVENT_TAINT_KEY
+from ebbtide.vocabulary import PREVENT_TAINT_KEY, SIGNAL_TAINT_KEY, TO_BE_DELETED_TAINT_KEY
 
 # What is found in the first one is gone after it; the second sees what came meanwhile, the third is for a busy cluster.
 _MOST_SWEEPS: Final = 3
+# Kubernetes keeps these domains, and those below them, for itself: conditions, roles and other programs of its own.
+_RESERVED: Final = (".kubernetes.io", ".k8s.io")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +41,14 @@ class Result:
 
 
 def rules_of(settings: Settings, earlier_keys: Sequence[str] = ()) -> Rules:
-    """The words of that configuration. Our default key is ours under any configuration."""
+    """The words of that configuration. Our default key is ours under any configuration.
+
+    Raises UsageError for an earlier key that ebbtide cannot have used.
+    """
     rebalance, scaler = settings.node_rebalance, settings.worker_scaler
+    for key in earlier_keys:
+        if why := _foreign(key, rebalance.rebalance_signal_taint_key):
+            raise UsageError(f"--taint-key {key!r}: {why}; give the prevent taint's key of an earlier configuration")
     return Rules(
         taint_keys=frozenset({rebalance.prevent_ca_scale_up_taint_key, PREVENT_TAINT_KEY, *earlier_keys}),
         signal_key=rebalance.rebalance_signal_taint_key,
@@ -48,6 +57,20 @@ def rules_of(settings: Settings, earlier_keys: Sequence[str] = ()) -> Rules:
         secret=settings.certs.secret_name if settings.certs.mode == "self-managed" else "",
         workers=Workers(scaler.namespace, scaler.shared_pool_name) if scaler.run else None,
     )
+
+
+def _foreign(key: str, signal_key: str) -> str:
+    """Why a taint of that key cannot be ours, "" when it can."""
+    if not is_label_key(key):
+        return 'not a taint key such as "name" or "example.com/name"'
+    if key in (signal_key, SIGNAL_TAINT_KEY):
+        return "that is the signal's key, and a signal belongs to the program that raised it"
+    prefix, slash, _ = key.rpartition("/")
+    if slash and f".{prefix}".endswith(_RESERVED):
+        return f"taints under {prefix} belong to Kubernetes"
+    if key == TO_BE_DELETED_TAINT_KEY:
+        return "that taint belongs to the Cluster Autoscaler"
+    return ""
 
 
 async def clean(client: Client, settings: Settings, rules: Rules, options: Options, account: Account) -> Result:

@@ -1,6 +1,7 @@
 """The whole clean-up on an embedded cluster, with simulated time: leaders, conflicts, faults, interruptions."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from ebbtide.cleanup.act import Account
 from ebbtide.cleanup.report import counts, document, interrupted, lines, succeeded
 from ebbtide.cleanup.sweep import Options, Result, clean, rules_of
 from ebbtide.config import Settings
-from ebbtide.errors import ClusterAccessError, EbbtideError
+from ebbtide.errors import ClusterAccessError, EbbtideError, UsageError
 from ebbtide.kube import lease_record
 from ebbtide.kube.client import Client
 from ebbtide.kube.errors import Forbidden, NotFound, Unreachable
@@ -370,6 +371,33 @@ def test_an_earlier_key_goes_when_it_is_named_and_the_default_one_always() -> No
         assert await scene.taints("b1") == []
 
     play(story)
+
+
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [
+        ("", "not a taint key"),
+        ("a b", "not a taint key"),
+        ("a/b/c", "not a taint key"),
+        ("ebbtide/prevent-ca-scale-up:NoSchedule", "not a taint key"),
+        ("raised/here", "the signal's key"),
+        ("aws-node-termination-handler/rebalance-recommendation", "the signal's key"),
+        ("node.kubernetes.io/unschedulable", "belong to Kubernetes"),
+        ("node-role.kubernetes.io/control-plane", "belong to Kubernetes"),
+        ("kubernetes.io/arch", "belong to Kubernetes"),
+        ("scheduling.k8s.io/x", "belong to Kubernetes"),
+        ("ToBeDeletedByClusterAutoscaler", "belongs to the Cluster Autoscaler"),
+    ],
+)
+def test_a_key_that_is_never_ours_is_refused(key: str, why: str) -> None:
+    settings = Settings.model_validate({"node-rebalance": {"rebalance-signal-taint-key": "raised/here"}})
+    with pytest.raises(UsageError, match=f"--taint-key {re.escape(repr(key))}: .*{why}"):
+        rules_of(settings, ["old/key", key])
+
+
+@pytest.mark.parametrize("key", ["old", "old.example.com/key", "mykubernetes.io/key"])
+def test_any_other_key_may_have_been_ours(key: str) -> None:
+    assert key in rules_of(Settings(), [key]).taint_keys
 
 
 def test_writes_at_once_are_bounded() -> None:

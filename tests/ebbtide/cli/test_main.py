@@ -11,6 +11,7 @@ import pytest
 
 from ebbtide.cli.commands import COMMANDS
 from ebbtide.cli.main import main
+from tests.ebbtide.cli.commands import kubeconfig
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -34,6 +35,14 @@ def test_wrong_arguments_and_configuration_end_with_2_and_no_traceback(tmp_path:
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith("ebbtide: configuration cannot be used, 2 problems:\n  webhook.drian is not ")
     assert "Traceback" not in ended.stderr
+
+
+def test_a_key_that_is_not_to_be_cleaned_up_ends_with_2_before_anything_is_asked(tmp_path: Path) -> None:
+    """Nothing answers at that address."""
+    somewhere = str(kubeconfig(tmp_path, "http://127.0.0.1:9"))
+    ended = run("cleanup", "--kubeconfig", somewhere, "--taint-key", "node.kubernetes.io/unschedulable")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("ebbtide: --taint-key 'node.kubernetes.io/unschedulable': ")
 
 
 def test_a_good_configuration_ends_with_0(tmp_path: Path) -> None:
