@@ -102,7 +102,7 @@ class TaskExplainer:
             unknown.append(f"{only}: the leader cannot be asked: {error}")
             return None
         if state is None:
-            unknown.append(f"{only}: no reconciler leads")
+            unknown.append(f"{only}: no reconciler leads (a dry run takes no lease)")
             return None
         workers = state.get("workers") or {}
         if not workers.get("known"):

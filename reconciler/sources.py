@@ -65,7 +65,7 @@ async def _leader(inquiry: Inquiry, settings: Settings) -> tuple[Record | None, 
     except Forbidden as error:
         return None, (f"who leads is unknown, so this is read off the nodes: {error}",)
     if record is None:
-        return None, (f"no reconciler has run with {lease}, so this is read off the nodes",)
+        return None, (f"no reconciler has run with {lease} (a dry run takes none), so this is read off the nodes",)
     if not record.holder:
-        return record, (f"no reconciler leads ({lease} is free), so this is read off the nodes",)
+        return record, (f"no reconciler leads ({lease} is free; a dry run takes none), so this is read off the nodes",)
     return record, ()
