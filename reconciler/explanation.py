@@ -13,7 +13,6 @@ from reconciler.rebalance.plan import Change, GroupFacts, HeldBack, Plan
 from reconciler.rebalance.signal import Signal, Source
 from reconciler.rebalance.status import CellStatus
 from reconciler.rebalance.steps import EVICT_REGARDLESS_AFTER
-from reconciler.rebalance.stories import advice
 from reconciler.rebalance.verdict import State
 
 Facts = dict[str, Any]
@@ -75,7 +74,7 @@ def cell_facts(group: GroupFacts, plan: Plan, status: CellStatus, rules: NodeReb
     return {
         "cell": {"group": plan.cell.group, "zone": plan.cell.zone, "state": str(status.state)},
         "verdict": status.reason,
-        "advice": advice(status.state),
+        "advice": status.advice(now),
         "signals": [signal_document(signal, now) for signal in plan.signals],
         "zones": [zone_document(status, zone) for zone, status in statuses.items()],
         "rules": rule_facts(rules),

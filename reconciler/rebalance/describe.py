@@ -14,8 +14,7 @@ from reconciler.rebalance.decide import decide
 from reconciler.rebalance.plan import CellFacts, GroupFacts, is_prevented
 from reconciler.rebalance.signal import Signal, epoch_seconds, signal_of
 from reconciler.rebalance.snapshot import Cells
-from reconciler.rebalance.status import CellStatus
-from reconciler.rebalance.stories import advice
+from reconciler.rebalance.status import CellStatus, status_of
 from reconciler.rebalance.verdict import State, Streak, judge
 
 Document = dict[str, Any]
@@ -43,7 +42,7 @@ def inferred(group: GroupFacts, cell: Cell, rules: NodeRebalance, now: float) ->
     since = _set_at(facts, rules)
     if verdict.state is State.WAITING:
         since = plan.signals[0].since
-    return CellStatus(verdict.state, verdict.reason, since, plan.signals)
+    return status_of(verdict, since, plan.signals, now)
 
 
 def cell_document(
@@ -55,7 +54,7 @@ def cell_document(
         "zone": cell.zone,
         "state": str(status.state),
         "reason": status.reason,
-        "advice": advice(status.state),
+        "advice": status.advice(now),
         "since": None if status.since is None else format_time(status.since),
         "signalNodes": len(status.signals),
         "oldestSignalAgeSeconds": max((signal.age(now) for signal in status.signals), default=0.0),

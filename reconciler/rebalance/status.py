@@ -6,17 +6,30 @@ from dataclasses import dataclass
 from ebbtide.clock import Clock
 from ebbtide.model import Cell
 from reconciler.rebalance.signal import Signal
+from reconciler.rebalance.stories import advice
 from reconciler.rebalance.verdict import State, Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class CellStatus:
-    """A cell as it was last seen. `since` is the epoch second of its last change of state, None if that is unknown."""
+    """A cell as it was last seen. `since` is the epoch second of its last change of state, None if that is unknown;
+    `settles_at` the one at which an ineffective block holds by the passing of time alone, None if it does not."""
 
     state: State
     reason: str
     since: float | None
     signals: tuple[Signal, ...] = ()
+    settles_at: float | None = None
+
+    def advice(self, now: float) -> str:
+        """What to do about it, as events have it; "" for nothing."""
+        return advice(self.state, None if self.settles_at is None else max(0.0, self.settles_at - now))
+
+
+def status_of(verdict: Verdict, since: float | None, signals: tuple[Signal, ...], now: float) -> CellStatus:
+    """What `verdict` says of a cell now."""
+    settles_at = None if verdict.settles_in is None else now + verdict.settles_in
+    return CellStatus(verdict.state, verdict.reason, since, signals, settles_at)
 
 
 class Statuses(Mapping[Cell, CellStatus]):
@@ -39,8 +52,9 @@ class Statuses(Mapping[Cell, CellStatus]):
         """What the cell is now; returns the state in which it was, None if nothing was known of it."""
         before = self._cells.get(cell)
         same = before is not None and before.state is verdict.state
-        since = before.since if before is not None and same else self._clock.now()
-        self._cells[cell] = CellStatus(verdict.state, verdict.reason, since, signals)
+        now = self._clock.now()
+        since = before.since if before is not None and same else now
+        self._cells[cell] = status_of(verdict, since, signals, now)
         return None if before is None else before.state
 
     def forget(self, cell: Cell) -> None:

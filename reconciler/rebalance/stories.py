@@ -44,12 +44,9 @@ def changed(plan: Plan, verdict: Verdict, before: State | None, rules: NodeRebal
             note = f"{where} is blocked, but no node of it is schedulable any more. {advice(verdict.state)}"
             return Story("Normal", "ZoneBlockCached", "Taint", note)
         case State.INEFFECTIVE:
-            if verdict.look_again_in is not None:
-                unseen = "its schedulable nodes have not been Ready for long enough yet"
-                remedy = f"This passes by itself in about {verdict.look_again_in:.0f} s."
-            else:
-                unseen, remedy = "no node of the zone is schedulable and Ready", advice(verdict.state)
-            note = f"{where} is tainted, but the Cluster Autoscaler does not see it: {unseen}. {remedy}"
+            why = ": no node of the zone is schedulable and Ready" if verdict.settles_in is None else ""
+            remedy = advice(verdict.state, verdict.settles_in)
+            note = f"{where} is tainted, but the Cluster Autoscaler does not see it{why}. {remedy}"
             return Story("Warning", "ZoneBlockIneffective", "Taint", note)
         case _:
             return _opened(plan, before)
@@ -91,8 +88,11 @@ def _opened(plan: Plan, before: State | None) -> Story | None:
     return Story("Normal", "ZoneOpened", "Untaint", f"{_place(plan.cell)} is open again: {plan.reason}.")
 
 
-def advice(state: State) -> str:
-    """What a state means for the operator, what still holds, and what to do; "" where nothing needs to be done."""
+def advice(state: State, settles_in: float | None = None) -> str:
+    """What a state means for the operator, what still holds, and what to do; "" where nothing needs to be done.
+
+    `settles_in` is that of the verdict, in seconds.
+    """
     match state:
         case State.PARTIAL:
             return (
@@ -103,6 +103,11 @@ def advice(state: State) -> str:
             return (
                 "The block holds only as long as the Cluster Autoscaler is not restarted. Leave one node of the zone "
                 "uncordoned to keep it safe; its taint keeps pods away."
+            )
+        case State.INEFFECTIVE if settles_in is not None:
+            return (
+                "Its schedulable nodes have not been Ready for long enough yet. "
+                f"This passes by itself in about {settles_in:.0f} s."
             )
         case State.INEFFECTIVE:
             return (

@@ -51,12 +51,16 @@ class Streak:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The state with its reason; `look_again_in` seconds it may change without any event."""
+    """The state with its reason; `look_again_in` seconds it may change without any event.
+
+    `settles_in` seconds a block that is ineffective now holds by the passing of time alone; None when it does not.
+    """
 
     state: State
     reason: str
     remembered: bool = False
     look_again_in: float | None = None
+    settles_in: float | None = None
 
 
 def judge(facts: CellFacts, plan: Plan, streak: Streak, rules: NodeRebalance, now: float) -> Verdict:
@@ -120,11 +124,12 @@ def _tainted(facts: CellFacts, streak: Streak, rules: NodeRebalance, now: float)
     leaks = soonest(_settles_in(n, rules, now) for n in facts.nodes if n.deleting and not is_prevented(n, rules))
     if any(is_template(node, rules, now) for node in facts.live):
         return Verdict(State.BLOCKED, "every node is tainted and the autoscaler sees it", remembered, leaks)
-    settles = soonest((leaks, *(_settles_in(node, rules, now) for node in facts.live)))
+    settles = soonest(_settles_in(node, rules, now) for node in facts.live)
+    again = soonest((leaks, settles))
     if remembered:
-        return Verdict(State.CACHED, "no schedulable node is left; the autoscaler remembers the taint", True, settles)
+        return Verdict(State.CACHED, "no schedulable node is left; the autoscaler remembers the taint", True, again)
     reason = "every node is tainted, but none is schedulable and Ready for long enough for the autoscaler to see it"
-    return Verdict(State.INEFFECTIVE, reason, look_again_in=settles)
+    return Verdict(State.INEFFECTIVE, reason, look_again_in=again, settles_in=settles)
 
 
 def _settles_in(node: NodeFacts, rules: NodeRebalance, now: float) -> float | None:

@@ -129,6 +129,16 @@ ZONES = [
     ),
     Case("a block that holds", "a1 S(400s) P, a2 P", zone("a"), "blocked", ("older than 300 s",), plan={"taint": []}),
     Case("all cordoned", "a1 S(400s) P C, a2 P C", zone("a"), "ineffective", ("older than 300 s",)),
+    Case(
+        "all Ready for a moment",
+        "a1 S(400s) P young",
+        zone("a"),
+        "ineffective",
+        facts={
+            "advice": "Its schedulable nodes have not been Ready for long enough yet. "
+            "This passes by itself in about 60 s."
+        },
+    ),
     Case("a taint that is left", "a1 P, a2", zone("a"), "open", plan={"untaint": ["a1"]}),
     Case(
         "an override on a node",

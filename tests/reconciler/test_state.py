@@ -88,6 +88,12 @@ def test_what_the_controllers_say_comes_first_and_the_rest_is_read_off_the_nodes
     assert found["cells"][0]["advice"]
 
 
+def test_what_passes_by_itself_comes_nearer_while_the_leader_has_nothing_new_to_say() -> None:
+    status = CellStatus(State.INEFFECTIVE, "unseen", NOW - 5, settles_at=NOW + 55)
+    told = [status.advice(now) for now in (NOW, NOW + 25, NOW + 99)]
+    assert [words.rpartition("about ")[2] for words in told] == ["55 s.", "30 s.", "0 s."]
+
+
 def test_a_zone_that_lost_its_last_node_is_shown_without_nodes() -> None:
     """Only the leader knows of it: nothing on the cluster carries it."""
     known = Known({Cell("g", "a"): CellStatus(State.STALE_TEMPLATE, "the last node left", NOW)}, Source.LEADER)

@@ -11,6 +11,7 @@ name are, in the order of the taints:
     D           being deleted, held by a finalizer
     X           any other single capital letter: somebody else's taint
     unready     not Ready
+    young       Ready since this moment
 """
 
 import re
@@ -54,6 +55,9 @@ def told(text: str, now: float, group: str = "g") -> Told:
     name, *words = text.split()
     annotations: dict[str, str] = {}
     body = objects.node(name, group=group, zone=name[0], ready="unready" not in words)
+    if "young" in words:
+        for condition in body["status"]["conditions"]:
+            condition["lastTransitionTime"] = format_time(now)
     taints = list(_taints(words, now))
     for word in words:
         match = _SIGNAL.fullmatch(word)

@@ -64,6 +64,14 @@ def test_where_there_is_room_the_reason_stands_in_the_row() -> None:
     assert len(lines) == 5
 
 
+def test_a_block_that_is_seen_in_a_moment_is_not_to_be_cured() -> None:
+    """In the words of the event: nobody is to uncordon a node that is not cordoned."""
+    young = [node("a1", signal=400, prevent=True, ready_for=20)]
+    shown = " ".join(drawn(Answer(state(young))).split())
+    assert "have not been Ready for long enough yet. This passes by itself in about 40 s." in shown
+    assert "Uncordon" not in shown
+
+
 def test_zones_with_news_come_first() -> None:
     shown = drawn(Answer(state([node("a1"), node("b1", signal=10)]))).splitlines()
     assert [line.split()[1] for line in shown[3:5]] == ["b", "a"]

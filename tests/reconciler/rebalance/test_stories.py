@@ -69,8 +69,14 @@ CASES = [
     Case(
         "ZoneBlockIneffective",
         "Warning",
-        lambda: stories.changed(plan(Wish.BLOCK), Verdict(State.INEFFECTIVE, "x", look_again_in=31), None, DEFAULTS),
+        lambda: stories.changed(plan(Wish.BLOCK), Verdict(State.INEFFECTIVE, "x", settles_in=31), None, DEFAULTS),
         (*PLACE, "not been Ready for long enough", "by itself in about 31 s"),
+    ),
+    Case(
+        "ZoneBlockIneffective",
+        "Warning",
+        lambda: stories.changed(plan(Wish.BLOCK), Verdict(State.INEFFECTIVE, "x", look_again_in=31), None, DEFAULTS),
+        (*PLACE, "no node of the zone is schedulable and Ready", "Uncordon"),
     ),
     Case(
         "ZoneBlockIneffective",

@@ -174,6 +174,16 @@ def test_a_cell_is_in_the_state_of_its_row(case: Case) -> None:
     assert verdict.reason
 
 
+def test_a_block_settles_by_its_own_nodes_and_not_by_one_that_is_being_deleted() -> None:
+    """That one makes the cell leak: there is a time to look again, and nothing that passes by itself."""
+    leaving = node("a4", deleting=True, ready_for=25)
+    cordoned, young = (*CORDONED, leaving), (*CORDONED, leaving, _tainted("a3", ready_for=10))
+    settling = [
+        judge(cell(*nodes), plan(Wish.BLOCK), Streak(), DEFAULTS, NOW).settles_in for nodes in (cordoned, young)
+    ]
+    assert settling == [None, pytest.approx(50 + JUST_AFTER, abs=1e-5)]
+
+
 @pytest.mark.parametrize("case", [c for c in CASES if c.again is not None], ids=lambda case: case.name)
 def test_the_timer_meets_the_change(case: Case) -> None:
     """NR-31: at the look that was asked for the state has changed, without any event."""
