@@ -54,7 +54,11 @@ async def from_cluster(inquiry: Inquiry, settings: Settings, clock: Clock) -> An
     nodes = (await inquiry.nodes()).values()
     rules, now = settings.node_rebalance, clock.now()
     known = replace(state.NOTHING_KNOWN, workers=WorkersNow(run=settings.worker_scaler.run))
-    return Answer(state.document(nodes, leader, known, rules, now), notes)
+    document = state.document(nodes, leader, known, rules, now)
+    if not document["cells"]:
+        labels = f"{rules.node_group_label} (node group) and {rules.zone_label} (zone)"
+        notes = (*notes, f"no node has both labels, {labels}")
+    return Answer(document, notes)
 
 
 async def _leader(inquiry: Inquiry, settings: Settings) -> tuple[Record | None, tuple[str, ...]]:

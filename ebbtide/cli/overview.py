@@ -32,6 +32,11 @@ _SOURCES: Final = {
     Source.DRY_RUN: "as a dry run sees it, which changes nothing",
     Source.NODES: "read off the nodes",
 }
+# Which label was looked for the document does not say; where the nodes are read here, a note does.
+_NO_CELLS: Final = (
+    "no node belongs to a zone of a node group: label the nodes (in the launch template or node group), or set "
+    "node-rebalance.node-group-label, for the reconciler and for this command"
+)
 
 
 def picture(answer: Answer, width: int) -> RenderableType:
@@ -51,7 +56,7 @@ def picture(answer: Answer, width: int) -> RenderableType:
         left_out = f"signalled, but without the labels of a node group and a zone, and left alone: {names}"
         parts.append(plain(f"note: {left_out}", "yellow"))
     parts.append(Text())
-    parts.append(_table(cells, found["at"], width) if cells else plain("no node belongs to a zone of a node group"))
+    parts.append(_table(cells, found["at"], width) if cells else plain(_NO_CELLS))
     if width < _WIDE:
         parts += _reasons(cells)
     parts += workers(found.get("workers"))

@@ -56,6 +56,7 @@ async def test_without_a_leader_it_reads_the_nodes_and_says_so(config: str) -> N
     table = await run("status", "--kubeconfig", config)
     assert (table.code, table.err) == (0, "")
     words = " ".join(table.out.split())
+    assert "no node has both labels" not in words
     assert (
         "no reconciler has run with lease ebbtide-reconciler in namespace ebbtide-system (a dry run takes none)"
         in words
@@ -64,6 +65,14 @@ async def test_without_a_leader_it_reads_the_nodes_and_says_so(config: str) -> N
     read = await run("status", "--kubeconfig", config, "--output", "json")
     assert (read.code, orjson.loads(read.out)["source"]) == (0, "nodes")
     assert read.err.startswith("note: no reconciler has run")
+
+
+async def test_the_label_that_was_looked_for_is_named_where_no_node_has_it(config: str) -> None:
+    ended = await run("status", "--kubeconfig", config, EBBTIDE__NODE_REBALANCE__NODE_GROUP_LABEL="pool")
+    words = " ".join(ended.out.split())
+    assert "note: no node has both labels, pool (node group) and topology.kubernetes.io/zone (zone)" in words
+    assert "no node belongs to a zone of a node group: label the nodes (in the launch template or node group)" in words
+    assert "or set node-rebalance.node-group-label, for the reconciler and for this command" in words
 
 
 async def test_the_leader_is_asked_by_way_of_the_api_server(tmp_path: Path) -> None:
