@@ -26,11 +26,11 @@ from ebbtide.sim.cluster import Cluster
 from ebbtide.sim.stored import Object
 from ebbtide.sim.time import simulate
 from reconciler.scaler.budget import body as budget
+from reconciler.scaler.contract import Arrival
 from reconciler.scaler.dedicated.objects import Plan
 from reconciler.scaler.dedicated.objects import service as own_service
 from reconciler.scaler.dedicated.objects import stateful_set as own_set
 from reconciler.scaler.pods import worker_set
-from reconciler.scaler.contract import Arrival
 from reconciler.scaler.shared.ledger import name_of
 from reconciler.scaler.shared.objects import design
 from reconciler.scaler.shared.objects import service as pool_service
