@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.kube.resources import NAMESPACES
 from tests.controlplane.build import tool
+from tests.controlplane.desk import gone
 from tests.controlplane.everything import everything
 from tests.controlplane.world import World
 
@@ -51,7 +51,7 @@ async def environ(cluster: World, tmp_path: Path) -> AsyncIterator[dict[str, str
     yield found
     # What a command that failed has left would be in the way of other tests.
     await run("helm uninstall ebbtide --namespace ebbtide-system --ignore-not-found --wait", tmp_path, found)
-    await cluster.client.delete(NAMESPACES, "ebbtide-system")
+    await gone(cluster)
 
 
 async def run(command: str, folder: Path, environ: dict[str, str]) -> tuple[int | None, str]:
@@ -70,16 +70,16 @@ async def run(command: str, folder: Path, environ: dict[str, str]) -> tuple[int 
 async def test_the_commands_of_the_page_install_it_and_remove_it(
     cluster: World, environ: dict[str, str], tmp_path: Path
 ) -> None:
-    """Nothing of the product is left at the end but the namespace that Helm has made."""
+    """Nothing of the product is left at the end, nor the namespace that Helm has made."""
     before = await everything(cluster.plane)
     given = [each for each in commands() if not each.startswith(ELSEWHERE)]
     assert {each.split()[0] for each in given} == {"helm", "kubectl", "ebbtide"}
     for command in given:
         code, said = await run(command, tmp_path, environ)
         assert code == 0, f"{command}\n{said}"
-    own = {"namespaces", "configmaps", "serviceaccounts"}
+    others = {"configmaps", "serviceaccounts"}
 
-    async def gone() -> bool:
-        return {name[0] for name in await everything(cluster.plane) - before if name[1] != "kube-node-lease"} <= own
+    async def all_gone() -> bool:
+        return {name[0] for name in await everything(cluster.plane) - before if name[1] != "kube-node-lease"} <= others
 
-    await cluster.wait_until(gone, "only the namespace is left")
+    await cluster.wait_until(all_gone, "nothing is left")

@@ -9,7 +9,7 @@ import pytest
 
 from ebbtide import vocabulary
 from ebbtide.kube.resources import NAMESPACES, NODES, PDBS, PODS
-from tests.controlplane.desk import NAMESPACE, Desk, desk
+from tests.controlplane.desk import Desk, desk
 from tests.controlplane.everything import Name, everything
 from tests.controlplane.expectations import all_in_zone, all_prevented, none_prevented
 from tests.controlplane.world import World
@@ -56,7 +56,7 @@ async def follow(at: Desk, page: str) -> None:
 
 async def test_a_newcomer_sees_a_zone_close_and_open_and_leaves_nothing_behind(cluster: World, tmp_path: Path) -> None:
     """By the pages that lead from one to the next. What is only watched changes nothing; in earnest pods move and the
-    zone is tainted while there is a signal. Removed again, the cluster is as it was, but for a namespace."""
+    zone is tainted while there is a signal. Removed again, the cluster is as it was."""
     assert "(docs/getting-started.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
     assert "(installing.md#removing-it)" in (ROOT / GETTING_STARTED).read_text(encoding="utf-8")
     zone_a = await cluster.add_nodes("a", 1)
@@ -105,11 +105,11 @@ def removing() -> list[str]:
 
 
 async def _left(at: Desk, before: set[Name]) -> set[Name]:
-    """What is there more than before, beside the namespace and what is in any; and nodes that still say something."""
+    """What is there more than before, beside what every namespace has; and nodes that still say something."""
     others = {"pods", "namespaces", "serviceaccounts", "configmaps"}
     found = await everything(at.cluster.plane) - before
     left = {name for name in found if name[0] not in others and name[1] != "kube-node-lease"}
-    left |= {name for name in found if "ebbtide" in name[2]} - {("namespaces", "", NAMESPACE)}
+    left |= {name for name in found if "ebbtide" in name[2]}
     async for node in at.cluster.client.list(NODES):
         written = [*node["metadata"].get("annotations", {}), *(each["key"] for each in node["spec"].get("taints", ()))]
         left |= {("nodes", "", f"{node['metadata']['name']}: {key}") for key in written if key.startswith("ebbtide/")}
