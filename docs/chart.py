@@ -21,7 +21,7 @@ import yaml
 from pydantic.fields import FieldInfo
 
 from ebbtide.config.kinds import Kind, Section
-from ebbtide.config.schema import keys_of, row_of, section_of, sections
+from ebbtide.config.schema import keys_of, kind_of, row_of, section_of, sections
 
 CHART: Final = Path(__file__).resolve().parent.parent / "charts" / "ebbtide"
 _DOCUMENTED: Final = re.compile(r"# -- (?P<meaning>.+)\n(?:\s*# @schema (?P<schema>.+)\n)?\s*(?P<key>[\w-]+):")
@@ -162,18 +162,24 @@ def _field(field: FieldInfo) -> Schema:
 
 
 def _shape(field: FieldInfo) -> Schema:
-    kind = next((item for item in field.metadata if isinstance(item, Kind)), None)
+    kind = kind_of(field)
     if get_origin(field.annotation) is Literal:
         return {"enum": list(get_args(field.annotation))}
     if get_origin(field.annotation) is tuple:
-        return {"type": "array", "items": {"type": "string", "minLength": 1}}
+        fewest = {"minItems": 1} if any(isinstance(item, annotated_types.MinLen) for item in field.metadata) else {}
+        return {"type": "array", "items": {"type": "string", "minLength": 1}} | fewest
     if field.annotation is int and kind is None and _huge(field):
         # YAML's numbers are exact up to 2^53 only.
         return {"type": ["integer", "string"], "pattern": "^[0-9]{1,20}$", "maximum": 1 << 53}
     if kind is not None and field.annotation in (int, float):
-        return {"type": ["integer", "string"] if field.annotation is int else ["number", "string"]}
+        return {"type": ["integer", "string"] if field.annotation is int else ["number", "string"], **_measure(kind)}
     scalars = [each for each in get_args(field.annotation) or (field.annotation,) if each is not type(None)]
-    return {"type": _SCALARS[scalars[0]]}
+    return {"type": _SCALARS[scalars[0]]} | ({"pattern": f"^(?:{kind.pattern})$"} if kind and kind.pattern else {})
+
+
+def _measure(kind: Kind) -> Schema:
+    """Bounds of a duration or a size: of the number, and of the text, which has one digit at least."""
+    return {"minimum": 0, "maximum": kind.most, "minLength": 1, "pattern": f"^(?:{kind.pattern})$"}
 
 
 _SCALARS: Final[Mapping[Any, str]] = {bool: "boolean", int: "integer", float: "number", str: "string"}
@@ -189,10 +195,19 @@ def _bounds(field: FieldInfo) -> Schema:
         match item:
             case annotated_types.Ge(ge=bound):
                 found["minimum"] = bound
+                found |= _something(field) if bound == 1 else {}
             case annotated_types.Gt(gt=bound):
                 found["exclusiveMinimum"] = bound
+                found |= _something(field)
             case annotated_types.Le(le=bound):
                 found["maximum"] = bound
             case annotated_types.MaxLen(max_length=length):
                 found["maxLength"] = length
+            case annotated_types.MultipleOf(multiple_of=unit):
+                found["multipleOf"] = unit
     return found
+
+
+def _something(field: FieldInfo) -> Schema:
+    """That the text of a duration or a size is not nothing: some digit is not 0."""
+    return {"allOf": [{"pattern": "[1-9]"}]} if kind_of(field) else {}

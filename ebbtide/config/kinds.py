@@ -30,12 +30,17 @@ class Section(
 @dataclass(frozen=True)
 class Kind:
     """`words` completes "must be …"; `parse` raises ValueError; `show` gives back what may be written in the file;
-    `brief` stands for the words where their meaning is told once for a whole page."""
+    `brief` stands for the words where their meaning is told once for a whole page. `pattern` is a regular
+    expression for those who check texts without `parse`: a whole text matches it; "" where there is none. `most` is set
+    for measures, numbers from 0 to it; as texts they have a unit and are never empty, which their pattern does not say.
+    """
 
     words: str
     parse: Callable[[Any], Any]
     show: Callable[[Any], Any] = lambda value: value
     brief: str = ""
+    pattern: str = ""
+    most: float | None = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_before_validator_function(self.parse, handler(source))
@@ -65,15 +70,23 @@ def _tuple(value: Any) -> tuple[Any, ...]:
 
 
 _DURATION_WORDS = 'a duration: a number of seconds, or a string such as "500ms", "90s", "5m", "1h30m"'
-Seconds = Annotated[float, Kind(_DURATION_WORDS, units.parse_duration, units.format_duration, "duration")]
+Seconds = Annotated[
+    float, Kind(_DURATION_WORDS, units.parse_duration, units.format_duration, "duration", units.DURATION, units.LONGEST)
+]
 PositiveSeconds = Annotated[Seconds, Field(gt=0)]
 # For keys whose name already says seconds: shown as bare numbers.
-PlainSeconds = Annotated[float, Kind(_DURATION_WORDS, units.parse_duration, units.format_seconds, "duration")]
+PlainSeconds = Annotated[
+    float, Kind(_DURATION_WORDS, units.parse_duration, units.format_seconds, "duration", units.DURATION, units.LONGEST)
+]
 
 Size = Annotated[
     int,
     Kind(
-        'a size: a whole number of bytes, or a string such as "64KB", "2GB", "1TB"', units.parse_size, units.format_size
+        'a size: a whole number of bytes, or a string such as "64KB", "2GB", "1TB"',
+        units.parse_size,
+        units.format_size,
+        pattern=units.SIZE,
+        most=units.LARGEST,
     ),
 ]
 Count = Annotated[int, Field(ge=0)]
@@ -82,29 +95,54 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 OptionalPort = Annotated[int, Field(ge=0, le=65535)]
 Unsigned64 = Annotated[int, Field(ge=0, lt=2**64)]
 
-Namespace = Annotated[str, Kind("a namespace: at most 63 of a-z, 0-9 and '-'", _text(names.is_dns_label))]
-OptionalNamespace = Annotated[
-    str, Kind("\"\" or a namespace: at most 63 of a-z, 0-9 and '-'", _optional(names.is_dns_label))
+Namespace = Annotated[
+    str, Kind("a namespace: at most 63 of a-z, 0-9 and '-'", _text(names.is_dns_label), pattern=names.DNS_LABEL)
 ]
-ObjectName = Annotated[str, Kind("an object's name: at most 253 of a-z, 0-9, '-' and '.'", _text(names.is_dns_name))]
+OptionalNamespace = Annotated[
+    str,
+    Kind(
+        "\"\" or a namespace: at most 63 of a-z, 0-9 and '-'",
+        _optional(names.is_dns_label),
+        pattern=f"(?:{names.DNS_LABEL})?",
+    ),
+]
+ObjectName = Annotated[
+    str,
+    Kind("an object's name: at most 253 of a-z, 0-9, '-' and '.'", _text(names.is_dns_name), pattern=names.DNS_NAME),
+]
 ServiceName = Annotated[
     str,
-    Kind("a Service's name: at most 63 of a-z, 0-9 and '-', beginning with a letter", _text(names.is_service_name)),
+    Kind(
+        "a Service's name: at most 63 of a-z, 0-9 and '-', beginning with a letter",
+        _text(names.is_service_name),
+        pattern=names.SERVICE_NAME,
+    ),
 ]
-DomainName = Annotated[str, Kind('a domain such as "cluster.local"', _text(names.is_dns_name))]
+DomainName = Annotated[str, Kind('a domain such as "cluster.local"', _text(names.is_dns_name), pattern=names.DNS_NAME)]
 LabelKey = Annotated[
     str,
     Kind(
         'a label or taint key such as "name" or "example.com/name" (name: at most 63 characters)',
         _text(names.is_label_key),
         brief="label or taint key",
+        pattern=names.LABEL_KEY,
     ),
 ]
 OptionalLabelKey = Annotated[
-    str, Kind('"" or a label key such as "name" or "example.com/name"', _optional(names.is_label_key))
+    str,
+    Kind(
+        '"" or a label key such as "name" or "example.com/name"',
+        _optional(names.is_label_key),
+        pattern=f"(?:{names.LABEL_KEY})?",
+    ),
 ]
 LabelValue = Annotated[
-    str, Kind("a label's value: at most 63 of letters, digits, '-', '_' and '.', or empty", _text(names.is_label_value))
+    str,
+    Kind(
+        "a label's value: at most 63 of letters, digits, '-', '_' and '.', or empty",
+        _text(names.is_label_value),
+        pattern=names.LABEL_VALUE,
+    ),
 ]
 Selector = Annotated[
     str, Kind('a label selector such as "key=value" or "key=value,!other"', _text(names.is_label_selector))
@@ -113,9 +151,14 @@ Listen = Annotated[
     names.HostPort,
     Kind('host:port to listen on, such as "0.0.0.0:8080", "127.0.0.1:0" or "[::]:8080"', _host_port, str),
 ]
-HttpUrl = Annotated[str, Kind('a URL such as "http://host:port"', _text(names.is_http_url))]
-OptionalHttpUrl = Annotated[str, Kind('"" or a URL such as "http://host:port"', _optional(names.is_http_url))]
-OptionalRegion = Annotated[str, Kind('"" or a region such as "eu-central-1"', _optional(names.is_aws_region))]
+HttpUrl = Annotated[str, Kind('a URL such as "http://host:port"', _text(names.is_http_url), pattern=names.HTTP_URL)]
+OptionalHttpUrl = Annotated[
+    str, Kind('"" or a URL such as "http://host:port"', _optional(names.is_http_url), pattern=f"(?:{names.HTTP_URL})?")
+]
+OptionalRegion = Annotated[
+    str,
+    Kind('"" or a region such as "eu-central-1"', _optional(names.is_aws_region), pattern=f"(?:{names.AWS_REGION})?"),
+]
 Directory = Annotated[
     str,
     Kind('an absolute path such as "/etc/ebbtide/tls"', _text(lambda path: path.startswith("/") and "\0" not in path)),

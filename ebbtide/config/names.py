@@ -19,6 +19,14 @@ _NAME_PART: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?
 _HOST_LABEL: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _REGION: Final = re.compile(r"[a-z]{2,4}(?:-[a-z]+)+-[0-9]{1,2}")
 _REQUIREMENT: Final = re.compile(r"(?P<key>[^=!,\s]+)(?:(?:==?|!=)(?P<value>[^=!,\s]*))?|!(?P<absent>[^=!,\s]+)")
+# The same for the schema of the chart's values; how long a whole may be is left to the functions.
+DNS_LABEL: Final = _LABEL.pattern
+DNS_NAME: Final = rf"{DNS_LABEL}(?:\.{DNS_LABEL})*"
+SERVICE_NAME: Final = _SERVICE.pattern
+LABEL_KEY: Final = rf"(?:{DNS_NAME}/)?{_NAME_PART.pattern}"
+LABEL_VALUE: Final = rf"(?:{_NAME_PART.pattern})?"
+HTTP_URL: Final = r"[Hh][Tt][Tt][Pp][Ss]?://[^\s/?#@]+(?:/[^\s?#]*)?\??#?"
+AWS_REGION: Final = _REGION.pattern
 
 
 def is_dns_label(text: str) -> bool:

@@ -132,7 +132,7 @@ def allowed(field: FieldInfo) -> str:
 
 def brief(field: FieldInfo) -> str:
     """The same for readers who know what a duration, a size and a label key are."""
-    kind = _kind(field)
+    kind = kind_of(field)
     return ", ".join(((kind.brief if kind else "") or _form(field), *_bounds(field)))
 
 
@@ -141,7 +141,7 @@ def _bounds(field: FieldInfo) -> list[str]:
 
 
 def _form(field: FieldInfo) -> str:
-    kind = _kind(field)
+    kind = kind_of(field)
     if kind is not None:
         return kind.words
     if section_of(field) is not None:
@@ -169,12 +169,13 @@ def _bound(item: object, show: Callable[[Any], Any]) -> str:
     return ""
 
 
-def _kind(field: FieldInfo) -> Kind | None:
+def kind_of(field: FieldInfo) -> Kind | None:
+    """How a value of the field is read; None where its type says it."""
     return next((item for item in field.metadata if isinstance(item, Kind)), None)
 
 
 def _show(field: FieldInfo) -> Callable[[Any], Any]:
-    kind = _kind(field)
+    kind = kind_of(field)
     if kind is not None:
         return kind.show
     return lambda value: int(value) if isinstance(value, float) and value.is_integer() else value

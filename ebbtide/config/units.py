@@ -15,9 +15,12 @@ LONGEST: Final = 100 * 365 * 24 * 3600.0
 LARGEST: Final = 2**63 - 1
 
 _NUMBER = r"([0-9]{1,12}(?:\.[0-9]{1,9})?)"
-_DURATION: Final = re.compile(rf"(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?")
+# Without what only Python's expressions have: the schema of the chart's values carries them too.
+DURATION: Final = rf"(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?"
+SIZE: Final = r"([0-9]{1,19}(?:\.[0-9]{1,9})?) ?(?:([KMGTP])i?)?B"
+_DURATION: Final = re.compile(DURATION)
 _SECONDS: Final = (3600.0, 60.0, 1.0, 0.001)
-_SIZE: Final = re.compile(r"(?P<number>[0-9]{1,19}(?:\.[0-9]{1,9})?) ?(?:(?P<prefix>[KMGTP])i?)?B")
+_SIZE: Final = re.compile(SIZE)
 _POWER: Final[dict[str | None, int]] = {None: 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 
 
@@ -68,7 +71,8 @@ def _size_text(text: str) -> int:
     match = _SIZE.fullmatch(text)
     if match is None:
         raise ValueError("not a size")
-    return int(Fraction(match["number"]) * (1 << 10 * _POWER[match["prefix"]]))
+    number, prefix = match.groups()
+    return int(Fraction(number) * (1 << 10 * _POWER[prefix]))
 
 
 def format_size(size: int) -> str | int:

@@ -1,6 +1,7 @@
 """Values: what is misspelt or impossible fails when the chart is rendered, what is given arrives in the programs."""
 
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 
 from docs import chart
 from ebbtide.config import Settings, load
-from ebbtide.config.schema import leaves
+from ebbtide.config.kinds import Kind
+from ebbtide.config.schema import Leaf, kind_of, leaves
 from tests.chart.helm import CHART, NAMESPACE, Helm, Object, Values, only
 
 REFUSED: dict[str, tuple[Values, str]] = {
@@ -35,7 +37,68 @@ REFUSED: dict[str, tuple[Values, str]] = {
     "a drain that is longer than a pod's end": ({"config": {"webhook": {"drain": "39001ms"}}}, "config.webhook.drain"),
     "a pod's end that is shorter than the drain": ({"webhook": {"terminationGracePeriodSeconds": 20}}, "21 at least"),
     "the agent listening where it cannot": ({"agent": {"port": 70000}}, "port"),
+    "a duration of no unit that there is": ({"config": {"node-rebalance": {"hold-down": "5q"}}}, "hold-down"),
+    "a duration without a unit": ({"config": {"node-rebalance": {"hold-down": "5"}}}, "hold-down"),
+    "an empty duration": ({"config": {"node-rebalance": {"hold-down": ""}}}, "hold-down"),
+    "a negative duration": ({"config": {"node-rebalance": {"hold-down": -1}}}, "hold-down"),
+    "a duration of more than a hundred years": ({"config": {"certs": {"overlap": 3153600001}}}, "overlap"),
+    "no duration where some is needed": ({"config": {"node-rebalance": {"resync-period": "0s"}}}, "resync-period"),
+    "a duration that is a word": ({"config": {"webhook": {"drain": "hello"}}}, "drain"),
+    "a fraction of a second in a lease": ({"config": {"leader-election": {"lease-duration": 1.5}}}, "lease-duration"),
+    "a size of no unit that there is": ({"config": {"worker-scaler": {"max-size": "2XB"}}}, "max-size"),
+    "a negative size": ({"config": {"worker-scaler": {"max-size": -1}}}, "max-size"),
+    "no size where some is needed": ({"config": {"webhook": {"max-body-size": "0KB"}}}, "max-body-size"),
+    "a label that cannot be": ({"config": {"node-rebalance": {"node-group-label": "a b"}}}, "node-group-label"),
+    "no label where one is needed": ({"config": {"node-rebalance": {"zone-label": ""}}}, "zone-label"),
+    "no node groups": ({"config": {"node-rebalance": {"node-groups": []}}}, "node-groups"),
+    "a number that is negative": ({"config": {"node-rebalance": {"min-open-zones": -1}}}, "min-open-zones"),
+    "a boolean that is a word": ({"config": {"node-rebalance": {"run": "yes"}}}, "run"),
+    "a word that is none of them": (
+        {"config": {"node-rebalance": {"zonal-volume-policy": "x"}}},
+        "zonal-volume-policy",
+    ),
+    "a port that there is not": ({"config": {"worker-scaler": {"worker-port": 65536}}}, "worker-port"),
+    "a namespace that cannot be": ({"config": {"worker-scaler": {"namespace": "A_b"}}}, "namespace"),
+    "a Service that cannot be": ({"config": {"worker-scaler": {"name": "1worker"}}}, "name"),
+    "an object that cannot be": ({"config": {"worker-scaler": {"template-sts-name": "a/b"}}}, "template-sts-name"),
+    "a label's value that cannot be": (
+        {"config": {"worker-scaler": {"shared-sts-config": {"node-group": "-a"}}}},
+        "node-group",
+    ),
+    "a URL of another protocol": ({"config": {"signals": {"sqs": {"queue-url": "ftp://a"}}}}, "queue-url"),
+    "a region that cannot be": ({"config": {"signals": {"sqs": {"region": "Frankfurt"}}}}, "region"),
 }
+# Of every kind that has a pattern some, as the programs take them.
+TEXTS = (
+    *("", "a", "a-b", "a.b", "A_b", "1", "0", "a/b", "a.b/C_d.e", "-a", "a b", "é", "a\n", "5q", "hello", "x" * 64),
+    *(
+        "0s",
+        "500ms",
+        "90s",
+        "1.5s",
+        "5m",
+        "1h30m",
+        "1h2m3s4ms",
+        "30m1h",
+        "1h 30m",
+        "0B",
+        "64KB",
+        "2GB",
+        "1.5 GiB",
+        "2XB",
+    ),
+    *(
+        "http://a",
+        "https://a.b:1/c/d",
+        "http://[::1]:80",
+        "HTTP://a",
+        "ftp://a",
+        "http://a b",
+        "http://u@a",
+        "http://a?b",
+    ),
+    *("eu-central-1", "us-gov-west-1", "Frankfurt", "cluster.local", ".local", "serverless.tidbcloud.com/node"),
+)
 ODD: dict[str, Any] = {
     "node-rebalance": {"node-groups": ['a"b', "c\\d", "<&>*", "é"], "hold-down": "90s", "min-open-zones": 2},
     "worker-scaler": {
@@ -65,6 +128,24 @@ async def test_what_cannot_be_is_an_error_that_names_it(values: Values, named: s
     said = await helm.template(values)
     assert said.code != 0
     assert named in said.err
+
+
+@pytest.mark.parametrize("leaf", [leaf for leaf in leaves().values() if kind_of(leaf.field)], ids=lambda leaf: leaf.key)
+def test_a_pattern_takes_what_the_programs_take_and_nothing_else(leaf: Leaf) -> None:
+    """Kinds of lists, and those that only the programs can tell, have none."""
+    kind = kind_of(leaf.field)
+    assert kind is not None
+    texts = TEXTS if kind.most is None else filter(None, TEXTS)
+    for text in texts if kind.pattern else ():
+        assert bool(re.fullmatch(kind.pattern, text)) == _parses(kind, text), text
+
+
+def _parses(kind: Kind, text: str) -> bool:
+    try:
+        kind.parse(text)
+    except ValueError:
+        return False
+    return True
 
 
 async def test_the_configuration_arrives_as_it_was_given(helm: Helm, tmp_path: Path) -> None:
