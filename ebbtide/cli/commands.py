@@ -57,8 +57,8 @@ COMMANDS: Final = (
     ),
     Command(
         "explain",
-        "say why a zone, node or pod is as it is",
-        "Says what is decided about a zone, a node or a pod, and why, from the same function that the reconciler runs.",
+        "say why a zone, node, pod or load-data task is as it is",
+        "Says what is decided about a zone, node, pod or task, and why, from the functions that the reconciler runs.",
         "ebbtide.cli.explain",
     ),
     Command(

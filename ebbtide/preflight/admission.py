@@ -31,7 +31,7 @@ def webhook(facts: Facts, settings: Settings, now: float) -> Iterator[Finding]:
             f"no MutatingWebhookConfiguration has an entry and the labels {selector}, or is of the chart",
             "pods are not kept away from blocked zones: where taints do not reach the autoscaler (all nodes cordoned, "
             "Karpenter) nothing holds",
-            "install the webhook, or do without its leg knowingly",
+            "install the webhook, or ignore this if it is enough here that taints alone keep new pods out",
         )
     else:
         for entry in facts.registered.entries:
