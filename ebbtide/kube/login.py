@@ -15,6 +15,7 @@ import structlog
 
 from ebbtide.connecting import words_of
 from ebbtide.errors import ClusterAccessError, UsageError
+from ebbtide.kube import kubeconfig
 from ebbtide.kube._kubernetes_asyncio import (
     ConfigException,
     Configuration,
@@ -125,6 +126,7 @@ class KubeconfigLogin:
         for path in self._paths:
             if not path.expanduser().is_file() and len(self._paths) == 1:
                 raise UsageError(f"kubeconfig {path}: no such file")
+        kubeconfig.check(self._paths, self._context)
         try:
             merger = KubeConfigMerger(os.pathsep.join(map(str, self._paths)))
             self._loader = KubeConfigLoader(

@@ -24,7 +24,7 @@ from tests.ebbtide.kube.wire import Wire, node, refuses, says
 
 
 def kubeconfig(
-    path: Path, server: str = "https://10.0.0.1:6443", *, user: Mapping[str, Any] | None = None, **cluster: Any
+    path: Path, server: Any = "https://10.0.0.1:6443", *, user: Mapping[str, Any] | None = None, **cluster: Any
 ) -> Path:
     """Writes a kubeconfig (JSON is YAML) with the contexts `one` (current, namespace `apps`) and `two`."""
     content = {
@@ -123,6 +123,87 @@ async def test_a_kubeconfig_that_cannot_be_used_is_a_usage_error_that_names_it(
         path.write_text(content)
     with pytest.raises(UsageError, match=r"kubeconfig .*config"):
         await from_kubeconfig(path, context)
+
+
+HAS = "its contexts: nobody, one, two"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is empty"),
+        ("null", "is empty"),
+        ("[]", "is no mapping"),
+        ("words", "is no mapping"),
+        ("a: 1\nb: {", "is not YAML: line 2"),
+        ("contexts: 5", "contexts is no list"),
+        ("contexts: [5]", "contexts[0] has no name"),
+        ("users: [{name: me, user: [1]}]", "user me is no mapping"),
+        ("{}", "current-context is not set; give --context (it has no contexts)"),
+        ("current-context: a", "current-context names 'a', which is not there; it has no contexts"),
+        ("current-context: [a]", "current-context names ['a'], which is not there; it has no contexts"),
+        (
+            "{current-context: a, contexts: [{name: a, context: {cluster: [1]}}]}",
+            "context a names the cluster [1], which is not there",
+        ),
+        ("{current-context: a, contexts: [{name: a}]}", "context a names no cluster"),
+    ],
+)
+async def test_a_file_that_is_no_kubeconfig_is_said_to_be_none(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(UsageError) as raised:
+        await from_kubeconfig(path, None)
+    assert str(raised.value).startswith(f"kubeconfig {path}: {words}")
+
+
+@pytest.mark.parametrize(
+    ("context", "words"),
+    [
+        ("nope", f"there is no context nope; {HAS}"),
+        ("nobody", "context nobody names the user 'stranger', which is not there"),
+    ],
+)
+async def test_a_context_that_is_not_there_is_said_with_those_that_are(
+    tmp_path: Path, context: str, words: str
+) -> None:
+    path = kubeconfig(tmp_path / "config")
+    with pytest.raises(UsageError) as raised:
+        await from_kubeconfig(path, context)
+    assert str(raised.value) == f"kubeconfig {path}: {words}"
+
+
+@pytest.mark.parametrize("server", [5, None, "", "ftp://x", "https://", "10.0.0.1:6443", "https://a:b", "https://["])
+async def test_a_server_that_is_no_url_is_a_usage_error(tmp_path: Path, server: Any) -> None:
+    path = kubeconfig(tmp_path / "config", server)
+    shown = "not set" if server is None else repr(server)
+    with pytest.raises(UsageError) as raised:
+        await from_kubeconfig(path, None)
+    words = f"server of cluster here is {shown}, and no http:// or https:// URL"
+    assert str(raised.value) == f"kubeconfig {path}: {words}"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "words"),
+    [
+        ({"certificate-authority": "away.crt"}, {}, "certificate-authority of cluster here is away.crt: no such file"),
+        ({"certificate-authority": 5}, {}, "certificate-authority of cluster here is no text"),
+        ({"proxy-url": 5}, {}, "proxy-url of cluster here is no text"),
+        ({}, {"client-certificate": "away.crt"}, "client-certificate of user me is away.crt: no such file"),
+        ({}, {"tokenFile": "away"}, "tokenFile of user me is away: no such file"),
+        ({}, {"token": 5}, "token of user me is no text"),
+        ({}, {"token": "se\ncret"}, "token of user me has a line break or another control character in it"),
+        ({}, {"tokenFile": "broken"}, "tokenFile of user me has a line break or another control character in it"),
+    ],
+)
+async def test_a_field_that_cannot_be_used_is_named(
+    tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any], words: str
+) -> None:
+    (tmp_path / "broken").write_text("se\ncret\n")
+    path = kubeconfig(tmp_path / "config", user=user, **cluster)
+    with pytest.raises(UsageError) as raised:
+        await from_kubeconfig(path, None)
+    assert str(raised.value) == f"kubeconfig {path}: {words}"
 
 
 async def test_certificates_that_cannot_be_read_are_a_usage_error(tmp_path: Path) -> None:
