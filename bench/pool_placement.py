@@ -81,7 +81,7 @@ async def measure(world: World, options: argparse.Namespace) -> None:
         rounds = [await one_round(measured, bare, world.namespace, names, options.tasks) for _ in range(options.rounds)]
         ours = Series("tasks placed per second", tuple(mine for mine, _ in rounds), "/s")
         peer = Series(f"bare patches per second, {WIDTH} at once", tuple(theirs for _, theirs in rounds), "/s")
-        print(ours.line(), peer.line(), ratio(ours, peer, "at least 3"), sep="\n")
+        print(ours.line(), peer.line(), ratio(ours, peer, "≥ 3"), sep="\n")
         await at_pace(measured, 100, options.seconds)
         await at_pace(measured, 200, options.seconds / 2)
 

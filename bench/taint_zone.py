@@ -89,7 +89,7 @@ def report(which: str, rounds: list[tuple[float, float]]) -> None:
     count = f"bare patches, {MOST_WRITES_AT_ONCE} at once"
     ours: Series = milliseconds(f"signal to last taint, {which}", [mine for mine, _ in rounds])
     peer: Series = milliseconds(f"{count}, {which}", [theirs for _, theirs in rounds])
-    print(ours.line(), peer.line(), ratio(ours, peer, "at most 1.5"), sep="\n")
+    print(ours.line(), peer.line(), ratio(ours, peer, "≤ 1.5"), sep="\n")
 
 
 def flags() -> argparse.ArgumentParser:

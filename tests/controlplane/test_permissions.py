@@ -1,6 +1,7 @@
 """What the reconciler may do and says when it may not: service accounts and exit codes on a real control plane."""
 
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -76,8 +77,14 @@ async def test_an_event_that_may_not_be_written_stops_nothing(
     zone_a = await cluster.add_nodes("a", 1)
     await cluster.signal(zone_a[0], value="1700000000")
     token = await cluster.account("ebbtide", granted(but="create events"))
+    proxy.expect_forbidden("POST", "/events")
+
+    async def refused() -> bool:
+        return any(seen.status == HTTPStatus.FORBIDDEN for seen in proxy.matching("POST", "/events"))
+
     async with process(tmp_path / "one", cluster, proxy, configuration(cluster), token=token):
         await all_prevented(cluster, zone_a)
+        await cluster.wait_until(refused, "an event is refused")
 
 
 async def test_credentials_that_are_not_accepted_end_it_with_3(
