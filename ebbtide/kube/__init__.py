@@ -1,6 +1,7 @@
 """The only way to the API server.
 
-    access        where it is and how to prove who we are; login: credentials that change; trust, tls: the connection
+    access        where it is and how to prove who we are; login: credentials that change; trust, tls: the connection;
+                  kubeconfig: whether that file is one
     client        the verbs; calls: what is sent for each of them; answers: what comes back
     transport     HTTP, within limits; traffic: how much of it
     errors        what can be done about a failure; backoff: how long to wait
