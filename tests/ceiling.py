@@ -3,6 +3,9 @@
 Set-up, call and tear-down of a test may each take as long as the option `ceiling` says, which is far longer than any of
 them needs. Then the test is failed where it is, with the stacks of all tasks and threads. Where that does not help,
 since nothing of Python is run any more, the process ends a while later: the run then names its last test.
+
+A test is left by an interrupt, as from a keyboard: event loops keep every other exception to the task or the callback
+in which it is raised, and the loop would run on; and a search for counter-examples would try it again and again.
 """
 
 import asyncio
@@ -23,13 +26,18 @@ import pytest
 
 _OPTION: Final = "ceiling"
 _SECONDS: Final = 600.0
-# As often as long for the process as for a test.
+# As often as long for the process as for a test, and for what is to be left after the first interrupt.
 _DEAF: Final = 1.5
+_AGAIN: Final = 0.1
 
 
 def add_option(parser: pytest.Parser) -> None:
     words = "seconds for each of set-up, call and tear-down of a test; 0: as long as they like"
     parser.addini(_OPTION, words, default=str(_SECONDS))
+
+
+class _Reached(KeyboardInterrupt):
+    """Has the stacks."""
 
 
 class Ceiling:
@@ -71,23 +79,26 @@ class Ceiling:
         self._set(self._seconds)
         try:
             return (yield)
+        except _Reached as reached:
+            pytest.fail(str(reached))
         finally:
             self._set(0.0)
             signal.signal(signal.SIGALRM, before)
 
     def _set(self, seconds: float) -> None:
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+        # Again and again: what is closed on the way out may hang too.
+        signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN * seconds)
         if seconds:
             faulthandler.dump_traceback_later(_DEAF * seconds, exit=True, file=self._errors)
         else:
             faulthandler.cancel_dump_traceback_later()
 
-    def _reached(self, _signal: int, _frame: FrameType | None) -> None:
-        pytest.fail(f"not through after {self._seconds:.0f} s\n{''.join(_stacks())}")
+    def _reached(self, _signal: int, frame: FrameType | None) -> None:
+        raise _Reached(f"not through after {self._seconds:.0f} s\n{''.join(_stacks(frame))}")
 
 
-def _stacks() -> Iterator[str]:
-    """What every task waits for, and where every other thread is."""
+def _stacks(frame: FrameType | None) -> Iterator[str]:
+    """What every task waits for, and where every thread is, this one last, in `frame`."""
     try:
         tasks = asyncio.all_tasks()
     except RuntimeError:  # no loop is running
@@ -100,6 +111,8 @@ def _stacks() -> Iterator[str]:
         if thread is not threading.main_thread() and thread.ident in frames:
             yield f"thread {thread.name}:\n"
             yield from traceback.format_stack(frames[thread.ident])
+    yield "here:\n"
+    yield from traceback.format_stack(frame)
 
 
 def _awaited(coroutine: Any) -> traceback.StackSummary:

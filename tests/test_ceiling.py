@@ -28,6 +28,41 @@ HANGING = {
         async def test_hangs():
             await deep()
         """,
+    "a task that does not rest and is nobody's": """
+        import asyncio
+
+        async def deep():
+            while True:
+                await asyncio.sleep(0)
+
+        async def test_hangs():
+            task = asyncio.create_task(deep())
+            await asyncio.Event().wait()
+        """,
+    "a callback that does not return": """
+        import asyncio, time
+
+        def deep():
+            while True:
+                time.sleep(0.01)
+
+        async def test_hangs():
+            asyncio.get_running_loop().call_soon(deep)
+            await asyncio.Event().wait()
+        """,
+    "a search for counter-examples": """
+        import time
+        from hypothesis import given, settings, strategies
+
+        def deep():
+            while True:
+                time.sleep(0.01)
+
+        @settings(deadline=None, database=None)
+        @given(strategies.integers())
+        def test_hangs(number):
+            deep()
+        """,
     "a thread": """
         import threading
 
