@@ -5,6 +5,7 @@ progress on the terminal. A machine that cannot build or start it fails those te
 """
 
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -29,6 +30,9 @@ __all__ = ["pytest_addoption"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As a shell has it for what it starts in the background. Programs inherit that, and tests interrupt some.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(Ceiling(config), Ceiling.NAME)
 
 
