@@ -204,7 +204,7 @@ class TaskExplainer:
         target = None if verdict.target is None else str(verdict.target)
         would: Facts = {"pool": target, "reason": verdict.reason}
         if verdict.target is Target.DEDICATED:
-            tiers, _ = tiers_of(self._settings.sts_configs)
+            tiers = tiers_of(self._settings.sts_configs)
             worker = Sizes(tiers, self._settings.worker_max_cores, self._settings.worker_min_storage_gb).of(size)
             would["size"] = {**worker.resources(), "workers": worker.workers, "storageGb": worker.storage_gb}
         return would

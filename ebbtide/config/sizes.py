@@ -1,7 +1,8 @@
 """Sizes of worker pods that make no sense: they are replaced or dropped with a warning, not refused.
 
 The worker scaler must go on placing tasks with a wrong pool spec, so its own configuration always fell back to the
-built-in values here; everywhere else a wrong value is an error.
+built-in values here; everywhere else a wrong value is an error. The scaler relies on it: whatever sizes it is handed
+make sense.
 """
 
 from collections.abc import Mapping

@@ -4,7 +4,7 @@ The built-in tiers are those of the workers' present operators; a tier of the se
 one with the same smallest data size as a whole, so that nothing of two tiers is mixed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
 from typing import Final
@@ -43,59 +43,28 @@ class Sizes:
         return _size(tier, gigabytes, self)
 
 
-def tiers_of(own: Sequence[Tier]) -> tuple[tuple[Tier, ...], tuple[str, ...]]:
-    """Built-in tiers and those of the settings together, and a warning for each of those that is left out.
-
-    Of two with the same data size the later one counts.
-    """
-    found = {tier.min_data_size_gb: tier for tier in _BUILT_IN}
-    warnings = []
-    for tier in own:
-        wrong = tuple(_wrong(tier))
-        if wrong:
-            warnings.append(
-                f"sts-configs: the tier from {tier.min_data_size_gb} GiB on is left out: {', '.join(wrong)}"
-            )
-        else:
-            found[tier.min_data_size_gb] = tier
-    return tuple(found[least] for least in sorted(found)), tuple(warnings)
-
-
-def _wrong(tier: Tier) -> Iterable[str]:
-    for key in ("request_cpu", "limit_cpu", "worker_num"):
-        if not getattr(tier, key):
-            yield f"{_key(key)} is missing or zero"
-    for key in ("request_cpu", "limit_cpu", "worker_num", "request_memory", "limit_memory", "storage_size_gb"):
-        if (getattr(tier, key) or 0) < 0:
-            yield f"{_key(key)} is negative"
-    if _exceeds(tier.request_cpu, tier.limit_cpu):
-        yield "request-cpu is above limit-cpu"
-    if _exceeds(tier.request_memory, tier.limit_memory):
-        yield "request-memory is above limit-memory"
-    if bool(tier.node_selector_key) != bool(tier.node_selector_value):
-        yield "node-selector-key and node-selector-value go together"
-
-
-def _key(attribute: str) -> str:
-    return attribute.replace("_", "-")
-
-
-def _exceeds(request: float | None, limit: float | None) -> bool:
-    return bool(request and limit and request > limit)
+def tiers_of(own: Iterable[Tier]) -> tuple[Tier, ...]:
+    """Built-in tiers and those of the settings together, the latter as `ebbtide.config.sizes` has left them."""
+    found = {tier.min_data_size_gb: tier for tier in (*_BUILT_IN, *own)}
+    return tuple(found[least] for least in sorted(found))
 
 
 def _size(tier: Tier, gigabytes: int, rules: Sizes) -> Size:
-    request_cpu = min(tier.request_cpu or 0, rules.max_cores)
-    limit_cpu = min(tier.limit_cpu or 0, rules.max_cores)
+    # The settings have left out a tier without these: see `ebbtide.config.sizes`.
+    assert tier.request_cpu is not None
+    assert tier.limit_cpu is not None
+    assert tier.worker_num is not None
+    request_cpu = min(tier.request_cpu, rules.max_cores)
+    limit_cpu = min(tier.limit_cpu, rules.max_cores)
     request_memory, limit_memory = _memory(tier, request_cpu, limit_cpu)
-    workers = tier.worker_num or 1
+    computed = max(rules.min_storage_gb, ceil(gigabytes * _DISK_PER_DATA / tier.worker_num))
     return Size(
         request_cpu=request_cpu,
         limit_cpu=limit_cpu,
         request_memory=request_memory,
         limit_memory=limit_memory,
-        workers=workers,
-        storage_gb=tier.storage_size_gb or max(rules.min_storage_gb, ceil(gigabytes * _DISK_PER_DATA / workers)),
+        workers=tier.worker_num,
+        storage_gb=tier.storage_size_gb or computed,
         node_group=tier.node_group,
         selector=(tier.node_selector_key, tier.node_selector_value) if tier.node_selector_key else None,
     )

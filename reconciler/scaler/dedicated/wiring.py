@@ -1,7 +1,5 @@
 """Puts dedicated workers together from what the program and the scaler offer."""
 
-import structlog
-
 from reconciler.engine.context import Context
 from reconciler.scaler.address import Addresses
 from reconciler.scaler.dedicated.act import Act
@@ -18,8 +16,6 @@ from reconciler.scaler.knowledge import Knowledge
 from reconciler.scaler.metrics import WorkerMetrics
 from reconciler.scaler.refusals import Refusals
 from reconciler.scaler.resolving import Resolve, by_dns
-
-log = structlog.stdlib.get_logger(__name__)
 
 
 def build(context: Context, knowledge: Knowledge, metrics: WorkerMetrics, resolve: Resolve = by_dns) -> Dedicated:
@@ -53,7 +49,4 @@ def _basis(context: Context, knowledge: Knowledge, metrics: WorkerMetrics, resol
 
 def _sizes(context: Context) -> Sizes:
     settings = context.settings.worker_scaler
-    tiers, warnings = tiers_of(settings.sts_configs)
-    for warning in warnings:
-        log.warning(warning)
-    return Sizes(tiers, settings.worker_max_cores, settings.worker_min_storage_gb)
+    return Sizes(tiers_of(settings.sts_configs), settings.worker_max_cores, settings.worker_min_storage_gb)

@@ -1,29 +1,14 @@
-"""The size of a pool's pod, from `shared-sts-config` or, where that makes no sense, built in. Pure."""
+"""The size of a pool's pod. Pure.
 
-from collections.abc import Iterable
-from typing import Final
+The settings have made sense of `shared-sts-config` already: see `ebbtide.config.sizes`.
+"""
 
 from ebbtide.config.scaler import PoolSpec
 from reconciler.scaler.size import Size
 
-BUILT_IN: Final = PoolSpec()
 
-
-def size_of(spec: PoolSpec) -> tuple[Size, str]:
-    """The size, and why it is not that of the settings ("" when it is)."""
-    wrong = tuple(_wrong(spec))
-    if wrong:
-        words = f"shared-sts-config is not used, but the built-in size of a pod: {', '.join(wrong)}"
-        return _size(BUILT_IN), words
-    return _size(spec), ""
-
-
-def disk_of(size: Size) -> int:
-    """Bytes on the volumes of one pod together."""
-    return size.workers * size.storage_gb << 30
-
-
-def _size(spec: PoolSpec) -> Size:
+def size_of(spec: PoolSpec) -> Size:
+    """The pod as it is set."""
     return Size(
         request_cpu=spec.request_cpu,
         limit_cpu=spec.limit_cpu,
@@ -36,17 +21,6 @@ def _size(spec: PoolSpec) -> Size:
     )
 
 
-def _wrong(spec: PoolSpec) -> Iterable[str]:
-    amounts = {
-        "request-cpu": spec.request_cpu,
-        "limit-cpu": spec.limit_cpu,
-        "worker-num": spec.worker_num,
-        "storage-size-gb": spec.storage_size_gb,
-        "request-memory": spec.request_memory,
-        "limit-memory": spec.limit_memory,
-    }
-    yield from (f"{key} is {amount:g}" for key, amount in amounts.items() if amount <= 0)
-    if spec.request_cpu > spec.limit_cpu:
-        yield f"request-cpu {spec.request_cpu:g} is above limit-cpu {spec.limit_cpu:g}"
-    if spec.request_memory > spec.limit_memory:
-        yield f"request-memory {spec.request_memory:g} is above limit-memory {spec.limit_memory:g}"
+def disk_of(size: Size) -> int:
+    """Bytes on the volumes of one pod together."""
+    return size.workers * size.storage_gb << 30

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import structlog
-
 from ebbtide.exclusion.volumes import BoundVolumes
 from ebbtide.exclusion.zones import BlockedZones
 from reconciler.engine.context import Context
@@ -32,8 +30,6 @@ from reconciler.scaler.shared.standing import Known, Standing
 from reconciler.scaler.shared.stories import Subject
 from reconciler.scaler.status.book import Answer
 
-log = structlog.stdlib.get_logger(__name__)
-
 # Answers are taken every refresh interval; one that is older than this many of them is none.
 _ROUNDS_OLD = 3
 
@@ -46,9 +42,7 @@ def build(
     `hurry` has all workers asked at once; `resolve` asks the cluster's DNS for a name.
     """
     settings, pool = context.settings.worker_scaler, context.settings.worker_scaler.shared_pool_name
-    size, warning = size_of(settings.shared_sts_config)
-    if warning:
-        log.warning(warning)
+    size = size_of(settings.shared_sts_config)
     cells = context.settings.node_rebalance.labels
     memory = Memory(settings.reservation_seconds, settings.shared_ended_task_grace_sec)
     snapshot = _snapshot(context, knowledge, memory)

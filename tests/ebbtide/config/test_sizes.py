@@ -18,6 +18,7 @@ BUILT_IN = PoolSpec(request_cpu=4, limit_cpu=4, worker_num=1, storage_size_gb=64
         ("storage-size-gb = -1", "storage-size-gb = -1 must be more than 0"),
         ("request-memory = -0.5", "request-memory = -0.5 must be more than 0"),
         ("request-cpu = 8\nlimit-cpu = 4", "request-cpu = 8 must be at most limit-cpu = 4"),
+        ("request-memory = 16", "request-memory = 16 must be at most limit-memory = 15"),
         ("limit-memory = 8", "request-memory = 15 must be at most limit-memory = 8"),
         ("node-selector-value = 'a'", "node-selector-value needs node-selector-key"),
         ("request-cpu = 0\nnode-group = 'g'", "request-cpu = 0 must be more than 0"),
@@ -58,7 +59,19 @@ def test_a_missing_key_of_the_pool_spec_has_its_built_in_value(read: Read, text:
         ("worker-num = 1, limit-cpu = 1", "request-cpu not set"),
         ("node-group = 'g'", "request-cpu, limit-cpu, worker-num not set"),
         ("worker-num = 1, request-cpu = 2, limit-cpu = 1", "request-cpu = 2 must be at most limit-cpu = 1"),
+        ("worker-num = 1, request-cpu = 1", "limit-cpu not set"),
+        ("request-cpu = 1, limit-cpu = 1", "worker-num not set"),
+        ("worker-num = -1, request-cpu = 1, limit-cpu = 1", "worker-num = -1 must be more than 0"),
         ("worker-num = 1, request-cpu = 1, limit-cpu = 1, limit-memory = -1", "limit-memory = -1 must be more than 0"),
+        ("worker-num = 1, request-cpu = 1, limit-cpu = 1, storage-size-gb = -1", "storage-size-gb = -1 must be more"),
+        (
+            "worker-num = 1, request-cpu = 1, limit-cpu = 1, request-memory = 2, limit-memory = 1",
+            "request-memory = 2 must be at most limit-memory = 1",
+        ),
+        (
+            "worker-num = 1, request-cpu = 1, limit-cpu = 1, node-selector-value = 'a'",
+            "node-selector-value needs node-selector-key",
+        ),
     ],
 )
 def test_a_senseless_tier_is_left_out_with_a_warning(read: Read, row: str, fault: str) -> None:
@@ -67,4 +80,4 @@ def test_a_senseless_tier_is_left_out_with_a_warning(read: Read, row: str, fault
     loaded = read(f"[worker-scaler]\nsts-configs = [{good}, {{min-data-size-gb = 20, {row}}}]")
     assert [tier.min_data_size_gb for tier in loaded.settings.worker_scaler.sts_configs] == [10]
     [warning] = loaded.warnings
-    assert f"worker-scaler.sts-configs[1] is left out: {fault} [" in str(warning)
+    assert f"worker-scaler.sts-configs[1] is left out: {fault}" in str(warning)

@@ -27,7 +27,7 @@ G = CELLS.group
 GIB = 1 << 30
 ID1 = TaskId.parse("1-1701753296955293956-139-0")
 NAME = "load-data-worker-1-1701753296955293956-139-0"
-SIZES = Sizes(tiers_of(())[0], max_cores=4, min_storage_gb=20)
+SIZES = Sizes(tiers_of(()), max_cores=4, min_storage_gb=20)
 
 
 def plan(task: TaskId = ID1, size: int = 3 * GIB) -> Plan:

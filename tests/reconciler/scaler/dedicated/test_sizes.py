@@ -9,7 +9,7 @@ from reconciler.scaler.dedicated.sizes import Sizes, tiers_of
 from reconciler.scaler.size import Size, cores, memory
 
 GIB = 1 << 30
-BUILT_IN, _ = tiers_of(())
+BUILT_IN = tiers_of(())
 FOUR = Sizes(BUILT_IN, max_cores=4, min_storage_gb=20)
 MANY = Sizes(BUILT_IN, max_cores=64, min_storage_gb=20)
 
@@ -62,42 +62,17 @@ def own(**keys: float | str) -> Tier:
     return Tier.model_validate({key.replace("_", "-"): value for key, value in keys.items()})
 
 
-def test_ws_20_an_own_tier_takes_the_place_of_a_built_in_one_and_a_wrong_one_is_left_out() -> None:
-    tiers, warnings = tiers_of(
-        [
-            own(min_data_size_gb=10, request_cpu=2, limit_cpu=3, worker_num=2),
-            own(min_data_size_gb=20, request_cpu=2, limit_cpu=3, worker_num=0),
-        ]
-    )
+def test_ws_20_an_own_tier_takes_the_place_of_a_built_in_one_as_a_whole() -> None:
+    tiers = tiers_of([own(min_data_size_gb=500, request_cpu=2, limit_cpu=3, worker_num=2)])
+    assert len(tiers) == len(BUILT_IN)
     sizes = Sizes(tiers, max_cores=4, min_storage_gb=20)
-    assert shown(sizes.of(10 * GIB)) == ("2", "3", "8Gi", "12Gi", 2, 20, "")
-    assert sizes.of(20 * GIB).workers == 2
-    assert len(warnings) == 1
-    assert "20 GiB" in warnings[0]
-    assert "worker-num" in warnings[0]
+    assert shown(sizes.of(500 * GIB)) == ("2", "3", "8Gi", "12Gi", 2, 750, "")
 
 
-@pytest.mark.parametrize(
-    ("keys", "word"),
-    [
-        ({"limit_cpu": 1, "worker_num": 1}, "request-cpu"),
-        ({"request_cpu": 1, "worker_num": 1}, "limit-cpu"),
-        ({"request_cpu": 1, "limit_cpu": 1}, "worker-num"),
-        ({"request_cpu": 2, "limit_cpu": 1, "worker_num": 1}, "above limit-cpu"),
-        ({"request_cpu": 1, "limit_cpu": 1, "worker_num": -1}, "worker-num is negative"),
-        ({"request_cpu": 1, "limit_cpu": 1, "worker_num": 1, "storage_size_gb": -1}, "storage-size-gb"),
-        (
-            {"request_cpu": 1, "limit_cpu": 1, "worker_num": 1, "request_memory": 2, "limit_memory": 1},
-            "above limit-memory",
-        ),
-        ({"request_cpu": 1, "limit_cpu": 1, "worker_num": 1, "node_selector_key": "a"}, "node-selector"),
-    ],
-)
-def test_a_tier_that_makes_no_sense_is_left_out_with_a_warning(keys: dict[str, float | str], word: str) -> None:
-    tiers, warnings = tiers_of([own(min_data_size_gb=3, **keys)])
-    assert tiers == BUILT_IN
-    assert len(warnings) == 1
-    assert word in warnings[0]
+def test_ws_20_an_own_tier_stands_between_built_in_ones() -> None:
+    tiers = tiers_of([own(min_data_size_gb=20, request_cpu=2, limit_cpu=3, worker_num=2)])
+    sizes = Sizes(tiers, max_cores=4, min_storage_gb=20)
+    assert [shown(sizes.of(gb * GIB))[0] for gb in (19, 20, 49, 50)] == ["3.5", "2", "2", "4"]
 
 
 @pytest.mark.parametrize(
@@ -113,12 +88,13 @@ def test_a_tier_that_makes_no_sense_is_left_out_with_a_warning(keys: dict[str, f
 def test_memory_that_is_set_counts_and_what_is_computed_gives_way(
     keys: dict[str, float], amounts: tuple[str, str]
 ) -> None:
-    tiers, _ = tiers_of([own(min_data_size_gb=3, request_cpu=1, limit_cpu=2, worker_num=1, **keys)])
+    tiers = tiers_of([own(min_data_size_gb=3, request_cpu=1, limit_cpu=2, worker_num=1, **keys)])
     assert shown(Sizes(tiers, 4, 20).of(3 * GIB))[2:4] == amounts
 
 
-def test_selector_storage_and_group_of_a_tier_are_taken() -> None:
-    tiers, _ = tiers_of(
+@pytest.mark.parametrize("value", ["nvme", ""])
+def test_selector_storage_and_group_of_a_tier_are_taken(value: str) -> None:
+    tiers = tiers_of(
         [
             own(
                 min_data_size_gb=3,
@@ -128,12 +104,12 @@ def test_selector_storage_and_group_of_a_tier_are_taken() -> None:
                 storage_size_gb=5,
                 node_group="g",
                 node_selector_key="disk",
-                node_selector_value="nvme",
+                node_selector_value=value,
             )
         ]
     )
     size = Sizes(tiers, 4, 20).of(3 * GIB)
-    assert (size.storage_gb, size.node_group, size.selector) == (5, "g", ("disk", "nvme"))
+    assert (size.storage_gb, size.node_group, size.selector) == (5, "g", ("disk", value))
 
 
 @given(st.integers(0, WorkerScaler().max_size), st.floats(0.1, 100))
