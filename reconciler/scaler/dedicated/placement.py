@@ -18,15 +18,17 @@ _NOT_READY: Final = "its worker is not ready"
 
 
 class Dedicated:
-    """The placement on dedicated workers; `upkeep` does the work, and is to run while this process leads."""
+    """The placement on dedicated workers; `upkeep` does the work, and is to run while this process leads.
+
+    Nobody asks it for a place in a dry run, which has no front; where workers are is told all the same.
+    """
 
     target = Target.DEDICATED
 
-    def __init__(self, basis: Basis, upkeep: Upkeep, knowledge: Knowledge, *, dry_run: bool) -> None:
+    def __init__(self, basis: Basis, upkeep: Upkeep, knowledge: Knowledge) -> None:
         self.upkeep = upkeep
         self._basis = basis
         self._knowledge = knowledge
-        self._dry_run = dry_run
 
     # --- what is known -------------------------------------------------------------------------------------------
 
@@ -112,8 +114,6 @@ class Dedicated:
     def _demand_working(self) -> None:
         if not self.upkeep.leading:
             raise Unavailable("this replica does not lead", code="NotLeading")
-        if self._dry_run:
-            raise Unavailable("this is a dry run: nothing is placed", code="DryRun")
         if unknown := self.discovered:
             raise Unavailable(unknown, code="Discovering", retry_after=1)
 

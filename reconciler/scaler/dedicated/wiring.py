@@ -25,7 +25,7 @@ def build(context: Context, knowledge: Knowledge, metrics: WorkerMetrics, resolv
     knowledge.clusters.add_source(basis.snapshot.clusters)
     port, template = settings.worker_port, settings.template_sts_name
     act = None if context.dry_run else Act(context.client, knowledge.stores, template, settings.name, port)
-    return Dedicated(basis, Upkeep(basis, act, knowledge.stores), knowledge, dry_run=context.dry_run)
+    return Dedicated(basis, Upkeep(basis, act, knowledge.stores), knowledge)
 
 
 def _basis(context: Context, knowledge: Knowledge, metrics: WorkerMetrics, resolve: Resolve) -> Basis:

@@ -336,6 +336,6 @@ async def test_ready_workers_are_counted_and_timed(stage: Stage) -> None:
 @story()
 async def test_a_dry_run_makes_nothing(stage: Stage) -> None:
     process = stage.start(dry_run=True)
-    with pytest.raises(Unavailable, match="dry run"):
+    with pytest.raises(Unavailable, match="not been created"):
         await process.place()
     assert not stage.journal.deeds
