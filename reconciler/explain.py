@@ -35,7 +35,7 @@ from reconciler.near import missing, nearest
 from reconciler.rebalance.decide import decide
 from reconciler.rebalance.describe import group_nodes, inferred
 from reconciler.rebalance.evictions import judge_pod
-from reconciler.rebalance.plan import HeldBack
+from reconciler.rebalance.plan import Deed, HeldBack
 from reconciler.rebalance.snapshot import PodSurroundings
 
 
@@ -94,7 +94,7 @@ class Explainer:
         plan = decide(group, node.cell, name, self._rules, now)
         found = of_cell(f"node {name}", group, plan, self._rules, now)
         judged, unknown = await self._pods_of(node) if plan.evict is not None else ((), ())
-        stays = tuple(HeldBack(f"evict pod {each.pod.key}", each.why) for each in judged if each.why)
+        stays = tuple(HeldBack(Deed.EVICT, each.pod.key, each.why) for each in judged if each.why)
         facts: Facts = {
             "eviction": eviction_words(node, plan),
             "pods": [{"pod": each.pod.key, "evict": not each.stays, "reason": each.why} for each in judged],
@@ -141,12 +141,14 @@ class Explainer:
         space = await self._inquiry.metadata(NAMESPACES, pod.namespace)
         vain = without_effect(f"namespace {pod.namespace}", space["annotations"].get(BLOCK_ANNOTATION))
         facts["warnings"] = [*facts["warnings"], *vain]
-        subject, what = f"pod {pod.key}", f"evict pod {pod.key}"
+        subject = f"pod {pod.key}"
         if plan.evict is None:
-            held = tuple(HeldBack(what, each.reason) for each in plan.held_back if node.name in each.what.split())
+            held = tuple(
+                HeldBack(Deed.EVICT, pod.key, each.reason) for each in plan.held_back if each.name == node.name
+            )
             return Explanation(subject, "stays", f"it stands on node {node.name}: {words}", facts, held_back=held)
         reason = f"its node {node.name} is emptied, because {plan.reason}"
-        held = (HeldBack(what, judged.why),) if judged.why else ()
+        held = (HeldBack(Deed.EVICT, pod.key, judged.why),) if judged.why else ()
         if not self._rules.run:
             return Explanation(subject, "held-back", reason, facts, held_back=(SWITCHED_OFF, *held))
         state = "held-back" if held else "to-be-evicted"
@@ -165,7 +167,7 @@ class Explainer:
         except Forbidden as error:
             budgets, unknown = [], (f"whether a PodDisruptionBudget refuses now: {error}",)
         found = (
-            Judged(pod, _as_sentence(judge_pod(pod, around, self._rules)), self._refused(raw, budgets))
+            Judged(pod, judge_pod(pod, around, self._rules), self._refused(raw, budgets))
             for pod, raw in zip(facts, pods, strict=True)
         )
         return tuple(sorted(found, key=lambda each: each.pod.key)), unknown
@@ -192,8 +194,3 @@ class Explainer:
 def _pod_facts(pod: PodFacts) -> Facts:
     owner = None if pod.owner is None else {"kind": pod.owner.kind, "name": pod.owner.name}
     return {"pod": {"phase": pod.phase, "node": pod.node or None, "owner": owner, "terminating": pod.deleting}}
-
-
-def _as_sentence(reason: str) -> str:
-    """`is a static pod` → `it is a static pod`; what speaks of something of its own stays as it is."""
-    return f"it {reason}" if reason and not reason.startswith("its ") else reason

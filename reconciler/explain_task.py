@@ -16,7 +16,7 @@ from ebbtide.kube.resources import CONFIG_MAPS, EVENTS, PODS, STATEFUL_SETS, Res
 from ebbtide.model import format_time
 from reconciler.explanation import Explanation, Facts
 from reconciler.inquiry import Inquiry
-from reconciler.rebalance.plan import HeldBack
+from reconciler.rebalance.plan import Deed, HeldBack
 from reconciler.scaler.contract import Phase, Target
 from reconciler.scaler.dedicated import decide as dedicated
 from reconciler.scaler.dedicated.sizes import Sizes, tiers_of
@@ -29,7 +29,7 @@ from reconciler.scaler.shared import ledger
 from reconciler.scaler.task import TaskId
 from reconciler.sources import from_reconciler
 
-SWITCHED_OFF = HeldBack("everything", "the worker scaler is switched off: worker-scaler.run = false")
+SWITCHED_OFF = HeldBack(Deed.EVERYTHING, "", "the worker scaler is switched off: worker-scaler.run = false")
 # What a task is that nobody knows.
 UNKNOWN = "unknown"
 

@@ -20,7 +20,7 @@ from reconciler.explanation import SWITCHED_OFF, Explanation, Facts, without_eff
 from reconciler.inquiry import Inquiry
 from reconciler.readmission.decide import WORDS, History, PendingPod, decide, judge_pod
 from reconciler.readmission.snapshot import Snapshot, Watched, WebhookFacts, pending_pod, webhook_facts
-from reconciler.rebalance.plan import HeldBack
+from reconciler.rebalance.plan import Deed, HeldBack
 
 Raw = Mapping[str, Any]
 
@@ -66,18 +66,17 @@ class WaitingPods:
         self, pod: PendingPod, exclusion: Exclusion, snapshot: Snapshot, watched: Watched
     ) -> tuple[tuple[HeldBack, ...], bool]:
         """What holds the pod's re-admission back, and whether it happens now."""
-        what = f"admit pod {pod.key} again"
         if difference(pod.traits, exclusion) is None:
             return (), False
         namespace = watched.namespaces.get(pod.traits.namespace)
         never = judge_pod(pod, ignored=namespace is not None and namespace.ignored)
         if never or pod.owner is None:
-            return (HeldBack(what, never),), False
+            return (HeldBack(Deed.READMIT, pod.key, never),), False
         if not self._settings.node_rebalance.run:
             return (SWITCHED_OFF,), False
         plan = decide(snapshot.owner(pod.owner, History(), 0.0))
         waits = [each.wait for each in plan.waiting if each.pod.uid == pod.uid]
-        return tuple(HeldBack(what, WORDS[wait]) for wait in waits), not waits
+        return tuple(HeldBack(Deed.READMIT, pod.key, WORDS[wait]) for wait in waits), not waits
 
     async def _watched(self, pod: PodFacts) -> tuple[Watched, list[str]]:
         unknown: list[str] = []

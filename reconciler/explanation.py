@@ -9,7 +9,7 @@ from ebbtide.model import NodeFacts, format_time
 from ebbtide.vocabulary import BLOCK_ANNOTATION, BLOCK_IGNORE, ZONE_LABEL_FALLBACK
 from reconciler.rebalance.decide import evictions
 from reconciler.rebalance.describe import inferred, node_document, signal_document, zone_document
-from reconciler.rebalance.plan import Change, GroupFacts, HeldBack, Plan
+from reconciler.rebalance.plan import Change, Deed, GroupFacts, HeldBack, Plan
 from reconciler.rebalance.signal import Signal, Source
 from reconciler.rebalance.status import CellStatus
 from reconciler.rebalance.steps import EVICT_REGARDLESS_AFTER
@@ -17,7 +17,7 @@ from reconciler.rebalance.verdict import State
 
 Facts = dict[str, Any]
 
-SWITCHED_OFF = HeldBack("everything", "zone rebalance is switched off: node-rebalance.run = false")
+SWITCHED_OFF = HeldBack(Deed.EVERYTHING, "", "zone rebalance is switched off: node-rebalance.run = false")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def eviction_words(node: NodeFacts, plan: Plan) -> str:
         return "it is being deleted, and its pods are left to that"
     if not any(signal.node.name == node.name for signal in plan.signals):
         return "it has no rebalance signal, and only nodes with one are emptied"
-    reasons = [held.reason for held in plan.held_back if held.what == f"evict the pods of node {node.name}"]
+    reasons = [held.reason for held in plan.held_back if held.deed is Deed.EMPTY_NODE and held.name == node.name]
     return f"its pods stay: {'; '.join(reasons)}"
 
 

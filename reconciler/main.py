@@ -34,11 +34,12 @@ from ebbtide.kube.store import Store
 from ebbtide.model import NodeFacts, node_facts
 from ebbtide.service.arguments import Common, add_common
 from ebbtide.service.connection import ApiFigures, StoreAges
+from ebbtide.service.ending import exit_code
 from ebbtide.service.metrics import new_registry, product_version
 from ebbtide.service.parser import Parser
 from ebbtide.service.permissions import persistence, wait_until_permitted
 from ebbtide.service.probes import Health, not_longer_than
-from ebbtide.service.program import execute, exit_code
+from ebbtide.service.program import execute
 from ebbtide.service.server import application, serving
 from ebbtide.service.supervisor import Part, Supervisor
 from reconciler import controllers, state
@@ -85,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """`python -m reconciler`; returns the exit code."""
     parser = Parser(prog="python -m reconciler")
     add_arguments(parser)
-    return exit_code("reconciler", partial(start, parser.parse_args(argv)))
+    return exit_code("reconciler", lambda: start(parser.parse_args(argv)))
 
 
 async def run(

@@ -76,15 +76,15 @@ def holding_volume(pod: PodFacts, around: Surroundings, rules: NodeRebalance) ->
 def _not_evictable(pod: PodFacts, rules: NodeRebalance) -> str:
     """Reasons that lie in what kind of pod it is."""
     if pod.deleting:
-        return "is terminating already"
+        return "it is terminating already"
     if pod.phase in ("Succeeded", "Failed"):
-        return "has finished"
+        return "it has finished"
     if pod.mirror:
-        return "is a static pod"
+        return "it is a static pod"
     if pod.owner is not None and pod.owner.kind == "DaemonSet":
-        return "belongs to a DaemonSet"
+        return "it belongs to a DaemonSet"
     if pod.owner is None and not rules.evict_bare_pods:
-        return "has no controller and evict-bare-pods is off"
+        return "it has no controller and evict-bare-pods is off"
     return ""
 
 
@@ -93,7 +93,7 @@ def _left_alone(pod: PodFacts, around: Surroundings, rules: NodeRebalance) -> st
     if pod.namespace in around.ignored_namespaces:
         return f"its namespace is annotated {BLOCK_ANNOTATION}={BLOCK_IGNORE}"
     if _comes_straight_back(pod, around.node, rules):
-        return "tolerates both the signal and the prevent taint"
+        return "it tolerates both the signal and the prevent taint"
     return ""
 
 

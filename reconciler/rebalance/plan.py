@@ -94,12 +94,29 @@ class Eviction:
     at_once: bool
 
 
+class Deed(StrEnum):
+    """Something that is done; the values are its words, `{}` for the name of what it is done to."""
+
+    TAINT = "taint node {}"
+    NOTE_SIGNAL = "note on node {} when its signal was first seen"
+    EMPTY_NODE = "evict the pods of node {}"
+    EVICT = "evict pod {}"
+    READMIT = "admit pod {} again"
+    EVERYTHING = "everything"
+
+
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """Something that would have been done, and why it is not."""
+    """Something that would have been done to the node or pod of that name, and why it is not."""
 
-    what: str
+    deed: Deed
+    name: str
     reason: str
+
+    @property
+    def what(self) -> str:
+        """The deed in words."""
+        return self.deed.format(self.name)
 
 
 @dataclass(frozen=True, slots=True)

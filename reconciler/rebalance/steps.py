@@ -3,7 +3,17 @@
 from ebbtide import vocabulary
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import NodeFacts
-from reconciler.rebalance.plan import CellFacts, Change, Eviction, HeldBack, NodeWrite, Wish, is_prevented, soonest
+from reconciler.rebalance.plan import (
+    CellFacts,
+    Change,
+    Deed,
+    Eviction,
+    HeldBack,
+    NodeWrite,
+    Wish,
+    is_prevented,
+    soonest,
+)
 from reconciler.rebalance.signal import Signal, Source, epoch_seconds
 
 # Cluster Autoscaler drains and removes a node within minutes of marking it; an older mark was left by one that died.
@@ -29,13 +39,13 @@ def node_writes(
         if prevent is Change.SET and restraint > 0:
             prevent = Change.LEAVE
             waits.append(restraint)
-            held.append(HeldBack(f"taint node {node.name}", "another program keeps removing the prevent taint"))
+            held.append(HeldBack(Deed.TAINT, node.name, "another program keeps removing the prevent taint"))
         first_seen = _first_seen_change(node, signal, rules)
         again_in = facts.unnoted.get(node.name, 0.0)
         if first_seen is Change.SET and again_in > 0:
             first_seen = Change.LEAVE
             waits.append(again_in)
-            held.append(HeldBack(f"note on node {node.name} when its signal was first seen", _UNNOTED))
+            held.append(HeldBack(Deed.NOTE_SIGNAL, node.name, _UNNOTED))
         write = NodeWrite(node, prevent, first_seen, signal is not None, None if signal is None else signal.since)
         if write.prevent is not Change.LEAVE or write.first_seen is not Change.LEAVE:
             writes.append(write)
@@ -67,12 +77,13 @@ def eviction(
     """
     if signal is None:
         return None, (), None
-    what = f"evict the pods of node {signal.node.name}"
+    name = signal.node.name
     if stay:
-        return None, (HeldBack(what, stay),), None
+        return None, (HeldBack(Deed.EMPTY_NODE, name, stay),), None
     leaving = _seconds_left_to_autoscaler(signal.node, now)
     if leaving > 0:
-        return None, (HeldBack(what, "Cluster Autoscaler is removing the node"),), leaving + JUST_AFTER
+        removed = "Cluster Autoscaler is removing the node"
+        return None, (HeldBack(Deed.EMPTY_NODE, name, removed),), leaving + JUST_AFTER
     overdue = EVICT_REGARDLESS_AFTER - facts.incomplete_for
     at_once = overdue <= 0
     return (

@@ -18,7 +18,7 @@ from ebbtide.sim.cluster import Cluster
 from ebbtide.sim.faults import Answer, When
 from reconciler.explanation import Explanation, of_cell
 from reconciler.rebalance.decide import decide
-from reconciler.rebalance.plan import HeldBack
+from reconciler.rebalance.plan import Deed, HeldBack
 from reconciler.scaler.describe import WorkersNow
 from tests.ebbtide.cli.commands import kubeconfig, run, serving
 from tests.reconciler.rebalance.builders import NOW, cell, group, node, rules
@@ -88,7 +88,8 @@ def test_long_lists_are_counted_to_their_end() -> None:
 
 
 def test_nothing_from_the_cluster_steers_the_terminal() -> None:
-    evil = Explanation("pod [red]x", "waiting", "\x1b[2J", {"scheduler": "[/]\x07"}, held_back=(HeldBack("a", "\x9b"),))
+    held = HeldBack(Deed.EVICT, "a/b\x07", "\x9b")
+    evil = Explanation("pod [red]x", "waiting", "\x1b[2J", {"scheduler": "[/]\x07"}, held_back=(held,))
     said = words(evil)
     assert "pod [red]x: waiting" in said
     assert not set("\x1b\x07\x9b") & set(said)

@@ -7,7 +7,7 @@ import pytest
 
 from ebbtide.model import Cell, NodeFacts, Taint, format_time
 from reconciler.rebalance.decide import decide
-from reconciler.rebalance.plan import CellFacts, Change, GroupFacts, Wish, is_prevented
+from reconciler.rebalance.plan import CellFacts, Change, Deed, GroupFacts, Wish, is_prevented
 from tests.reconciler.rebalance.builders import (
     FOREIGN,
     HASH,
@@ -914,7 +914,7 @@ def test_an_annotation_that_was_refused_is_left_out_for_a_while(again_in: float,
     changes = {write.node.name: write for write in plan.writes}
     assert ("a1" in changes and changes["a1"].first_seen is Change.SET) is noted
     assert ("a1" in changes and changes["a1"].prevent is Change.SET) is not prevent
-    assert any("when its signal was first seen" in held.what for held in plan.held_back) is not noted
+    assert any(held.deed is Deed.NOTE_SIGNAL for held in plan.held_back) is not noted
     assert (plan.look_again_in == again_in) is not noted
 
 

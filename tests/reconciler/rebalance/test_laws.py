@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import NodeFacts, Taint, format_time
 from reconciler.rebalance.decide import decide, evictions, signals_of
-from reconciler.rebalance.plan import CellFacts, Change, GroupFacts, Plan, Wish, is_prevented
+from reconciler.rebalance.plan import CellFacts, Change, Deed, GroupFacts, Plan, Wish, is_prevented
 from tests.reconciler.rebalance.builders import FOREIGN, HASH, NOW, applied, cell, node, prevent_taint, signal_taint
 
 # Around every limit, at it, and far away.
@@ -212,7 +212,7 @@ def test_a_signal_node_that_keeps_its_pods_is_held_back_with_a_reason(group: Gro
     for facts in group.cells.values():
         for signal in signals_of(facts, rules, NOW):
             plan = decide(group, facts.cell, signal.node.name, rules, NOW)
-            held = [h for h in plan.held_back if h.what == f"evict the pods of node {signal.node.name}"]
+            held = [h for h in plan.held_back if (h.deed, h.name) == (Deed.EMPTY_NODE, signal.node.name)]
             assert len(held) == (plan.evict is None)
             assert all(h.reason for h in held)
 
