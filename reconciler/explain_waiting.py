@@ -4,18 +4,18 @@ From the functions that admission and re-admission share, on lists read just now
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from ebbtide.config import Settings
 from ebbtide.exclusion.carried import carried_by_us, difference
-from ebbtide.exclusion.decide import Exclusion, Rules, Skip
+from ebbtide.exclusion.decide import Exclusion, Rules
 from ebbtide.exclusion.volumes import BoundVolumes
 from ebbtide.exclusion.zones import BlockedZones, GroupZones
 from ebbtide.kube.errors import Forbidden
 from ebbtide.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from ebbtide.kube.store import Store
 from ebbtide.model import NodeFacts, PodFacts, claim_facts, namespace_facts, volume_facts
-from ebbtide.vocabulary import BLOCK_ANNOTATION, GUARD_DISABLED, GUARD_ENABLED, GUARD_LABEL, POOL_LABEL
+from ebbtide.vocabulary import BLOCK_ANNOTATION
 from reconciler.explanation import SWITCHED_OFF, Explanation, Facts, without_effect
 from reconciler.inquiry import Inquiry
 from reconciler.readmission.decide import WORDS, History, PendingPod, decide, judge_pod
@@ -23,19 +23,6 @@ from reconciler.readmission.snapshot import Snapshot, Watched, WebhookFacts, pen
 from reconciler.rebalance.plan import Deed, HeldBack
 
 Raw = Mapping[str, Any]
-
-SKIPPED: Final = {
-    Skip.BOUND: "it has a node already",
-    Skip.STATIC: "it is a static pod",
-    Skip.DAEMON_SET: "it belongs to a DaemonSet, which wants a pod on every node",
-    Skip.OPTED_OUT: f"its label {GUARD_LABEL}={GUARD_DISABLED} opts it out",
-    Skip.NOT_OPTED_IN: f"nothing opts it in, neither the label {POOL_LABEL} on it nor {GUARD_LABEL}={GUARD_ENABLED} on "
-    "it or its namespace",
-    Skip.TOLERATES: "it tolerates the prevent taint",
-    Skip.FITS_NO_NODE: "its own node affinity fits no node",
-    Skip.LAST_ZONE: "every zone that it could use is blocked, and one has to be left",
-    Skip.VOLUME: "its volume lies in the blocked zone",
-}
 
 
 class WaitingPods:
@@ -107,7 +94,7 @@ class WaitingPods:
 
 def _reason(pod: PendingPod, exclusion: Exclusion) -> str:
     if exclusion.skipped is not None:
-        words = f"it is kept out of no zone: {SKIPPED[exclusion.skipped]}"
+        words = f"it is kept out of no zone: {exclusion.skipped.words}"
     elif exclusion.zones:
         words = f"it has to avoid {', '.join(exclusion.zones)}, blocked for its node group"
     else:

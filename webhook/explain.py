@@ -26,19 +26,7 @@ _SET: Final = ("apps/v1", "StatefulSet")
 _UNTOUCHED: Final = Decision(skipped=Untouched.KIND)
 # The namespace of an object that names none, as for kubectl without a context.
 _DEFAULT: Final = "default"
-
-WHY_NOT: Final[Mapping[Untouched | Skip, str]] = {
-    Untouched.KIND: "it is neither a Pod nor a StatefulSet; the pods of a controller are looked at when it makes them",
-    Skip.BOUND: "it has its node already",
-    Skip.STATIC: "it comes from a file of its node",
-    Skip.DAEMON_SET: "it belongs to a DaemonSet, which wants a pod on every node",
-    Skip.OPTED_OUT: "it says that it is not to be guarded",
-    Skip.NOT_OPTED_IN: "it belongs to no pool, and neither itself nor its namespace is guarded",
-    Skip.TOLERATES: "it tolerates the prevent taint",
-    Skip.FITS_NO_NODE: "all terms of its required node affinity are empty, so it fits no node anyway",
-    Skip.LAST_ZONE: "every zone of its node group is blocked, and one has to stay open",
-    Skip.VOLUME: "its volumes lie in the blocked zone",
-}
+_NEITHER: Final = "it is neither a Pod nor a StatefulSet; the pods of a controller are looked at when it makes them"
 
 
 async def admission_of(client: Client, settings: Settings, raw: Raw) -> Document:
@@ -82,7 +70,7 @@ def _decided(raw: Raw, known: Known, rules: Rules, namespace: str) -> tuple[Deci
 
 def _reason(decision: Decision, patch: list[Document]) -> str:
     if decision.skipped is not None:
-        return WHY_NOT[decision.skipped]
+        return decision.skipped.words if isinstance(decision.skipped, Skip) else _NEITHER
     blocked = ", ".join(decision.exclusion.zones)
     parts = [f"blocked for it: {blocked}" if blocked else "no zone is blocked for it"]
     if decision.pin is not None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from ebbtide import vocabulary
 from ebbtide.config import Settings
@@ -33,6 +33,25 @@ class Skip(StrEnum):
     def leaves_alone(self) -> bool:
         """Whether the pod is none of our business, whatever it carries."""
         return self not in (Skip.LAST_ZONE, Skip.VOLUME)
+
+    @property
+    def words(self) -> str:
+        """For explanations, in a sentence about `it`."""
+        return _WORDS[self]
+
+
+_WORDS: Final = {
+    Skip.BOUND: "it has its node already",
+    Skip.STATIC: "it is a static pod, from a file of its node",
+    Skip.DAEMON_SET: "it belongs to a DaemonSet, which wants a pod on every node",
+    Skip.OPTED_OUT: f"its label {vocabulary.GUARD_LABEL}={vocabulary.GUARD_DISABLED} opts it out",
+    Skip.NOT_OPTED_IN: f"nothing opts it in, neither the label {vocabulary.POOL_LABEL} on it nor "
+    f"{vocabulary.GUARD_LABEL}={vocabulary.GUARD_ENABLED} on it or its namespace",
+    Skip.TOLERATES: "it tolerates the prevent taint",
+    Skip.FITS_NO_NODE: "all terms of its required node affinity are empty, so it fits no node anyway",
+    Skip.LAST_ZONE: "every zone that it could use is blocked, and one has to stay open",
+    Skip.VOLUME: "its volumes lie in the blocked zone",
+}
 
 
 class Concern(StrEnum):

@@ -7,14 +7,12 @@ import pytest
 
 from ebbtide.config import Settings
 from ebbtide.errors import EbbtideError
-from ebbtide.exclusion.decide import Skip
 from ebbtide.kube.client import Client
 from ebbtide.kube.errors import Forbidden, KubeError
 from ebbtide.sim.cluster import Cluster
 from ebbtide.sim.faults import Answer, When
 from ebbtide.sim.time import simulate
 from reconciler.explain import Explainer
-from reconciler.explain_waiting import SKIPPED
 from reconciler.explanation import Explanation
 from reconciler.inquiry import Inquiry
 from tests.reconciler.explain_cases import (
@@ -73,10 +71,6 @@ def test_what_is_not_done_is_never_said_to_be_done(case: Case) -> None:
     if found.facts.get("wouldStay") or not case.rebalance.get("run", True):
         assert not found.evict
         assert not found.taint
-
-
-def test_every_reason_to_exclude_nothing_has_words() -> None:
-    assert set(SKIPPED) == set(Skip)
 
 
 @pytest.mark.parametrize(

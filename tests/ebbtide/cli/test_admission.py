@@ -51,7 +51,7 @@ async def test_each_object_of_a_manifest_is_told(tmp_path: Path) -> None:
     listed = {"kind": "List", "items": [pod(labels={}), {"apiVersion": "apps/v1", "kind": "StatefulSet", **shared}]}
     other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
     ended = await explained(tmp_path, yaml.safe_dump_all([listed, other]))
-    assert "it belongs to no pool, and neither itself nor its namespace is guarded" in " ".join(ended.out.split())
+    assert "nothing opts it in" in " ".join(ended.out.split())
     assert "statefulset default/s: mutated" in ended.out
     assert "configmap default/c: skipped" in ended.out
 
@@ -98,7 +98,7 @@ async def test_of_a_pod_that_waits_it_is_told_in_words(tmp_path: Path) -> None:
     assert "if it were created now it would be changed: blocked for it: a" in said
     assert "add /metadata/annotations" in said
     left = await about_a_pod(tmp_path, pod(labels={}))
-    assert "it would be left alone: it belongs to no pool" in " ".join(left.out.split())
+    assert "it would be left alone: nothing opts it in" in " ".join(left.out.split())
 
 
 async def test_what_admission_would_do_is_not_known_without_the_rights(tmp_path: Path) -> None:

@@ -237,6 +237,12 @@ def test_wh_25_the_label_is_the_one_that_nodes_of_the_zone_carry(nodes: str, lab
     assert answer(pod(), nodes).zone_labels == labels
 
 
+@pytest.mark.parametrize("reason", Skip)
+def test_each_reason_for_excluding_nothing_has_words(reason: Skip) -> None:
+    """Explanations of waiting pods and of admission put them into a sentence of theirs."""
+    assert reason.words.split()[0] in ("it", "its", "every", "all", "nothing")
+
+
 def test_wh_58_a_warning_is_short_however_many_zones_there_are() -> None:
     """Twenty zones with names of sixty characters still make one line."""
     names = [f"{letter * 58}-1" for letter in "abcdefghijklmnopqrst"]
