@@ -5,10 +5,8 @@
                    rebalance, readmission, certificates, signals, scaler
     needs          permissions
     state          what is decided, as one document; sources: where that is had; page shows it in a browser
-    explain        why a zone, node or pod is as it is; explain_task, explain_waiting: the same for load-data tasks
-                   and for pods that wait; explanation: what all of these consist of
-    inquiry        reads a cluster once for them; near: what a misspelt name may have meant
-    budgets        whether an eviction would be refused now
+    explain        why a zone, node, pod or load-data task is as it is
+    inquiry        reads a cluster once, for explanations and for what shows the state
 
 What is explained comes from the very functions that act.
 """

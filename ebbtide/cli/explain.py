@@ -19,9 +19,9 @@ from ebbtide.config.units import parse_size
 from ebbtide.kube.client import Client
 from ebbtide.kube.errors import Forbidden
 from ebbtide.model import Cell
-from reconciler.explain import Explainer
-from reconciler.explain_task import TaskExplainer
-from reconciler.explanation import Explanation
+from reconciler.explain.explanation import Explanation
+from reconciler.explain.nodes import Explainer
+from reconciler.explain.tasks import TaskExplainer
 from reconciler.inquiry import Inquiry
 from reconciler.scaler.task import TaskId
 

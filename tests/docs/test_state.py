@@ -12,7 +12,7 @@ from reconciler.engine.events import Event, Regarding, Told
 from reconciler.rebalance.signal import Source
 from reconciler.state import NOTHING_KNOWN, document
 from reconciler.state import Source as StateSource
-from tests.reconciler.explain_cases import NODES, STANDING, WAITING
+from tests.reconciler.explain.cases import NODES, STANDING, WAITING
 from tests.reconciler.rebalance.builders import DEFAULTS, NOW, node
 from tests.reconciler.scaler.workers_now import WORKERS
 

@@ -8,7 +8,7 @@ from ebbtide.kube.client import Client
 from ebbtide.sim.actors.kubelet import Timings
 from ebbtide.sim.faults import Answer, When
 from ebbtide.sim.kinds import PODS
-from reconciler.explain import Explainer
+from reconciler.explain.nodes import Explainer
 from reconciler.inquiry import Inquiry
 from tests.simulation import volumes
 from tests.simulation.stage import NAMESPACE, Stage, play

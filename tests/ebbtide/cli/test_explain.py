@@ -16,7 +16,7 @@ from ebbtide.cli.main import main
 from ebbtide.sim import objects
 from ebbtide.sim.cluster import Cluster
 from ebbtide.sim.faults import Answer, When
-from reconciler.explanation import Explanation, of_cell
+from reconciler.explain.explanation import Explanation, of_cell
 from reconciler.rebalance.decide import decide
 from reconciler.rebalance.plan import Deed, HeldBack
 from reconciler.scaler.describe import WorkersNow

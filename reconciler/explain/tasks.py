@@ -14,7 +14,7 @@ from ebbtide.errors import EbbtideError
 from ebbtide.kube.errors import Forbidden, KubeError
 from ebbtide.kube.resources import CONFIG_MAPS, EVENTS, PODS, STATEFUL_SETS, Resource
 from ebbtide.model import format_time
-from reconciler.explanation import Explanation, Facts
+from reconciler.explain.explanation import Explanation, Facts
 from reconciler.inquiry import Inquiry
 from reconciler.rebalance.plan import Deed, HeldBack
 from reconciler.scaler.contract import Phase, Target

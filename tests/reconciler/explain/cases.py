@@ -11,8 +11,8 @@ from ebbtide.sim import kinds, objects
 from ebbtide.sim.cluster import Cluster
 from ebbtide.sim.storage import Write
 from ebbtide.sim.time import SimulatedClock
-from reconciler.explain import Explainer
-from reconciler.explanation import Explanation
+from reconciler.explain.explanation import Explanation
+from reconciler.explain.nodes import Explainer
 from tests.simulation import notation
 
 Ask = Callable[[Explainer], Awaitable[Explanation]]

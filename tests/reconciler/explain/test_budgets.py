@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ebbtide.sim import objects
-from reconciler.budgets import refusal
+from reconciler.explain.budgets import refusal
 
 POD = objects.pod("db-0", node="a1", labels={"app": "db", "tier": "data"})
 UNREADY = objects.pod("db-0", node="a1", labels={"app": "db"}, ready=False)

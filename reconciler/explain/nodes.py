@@ -15,9 +15,8 @@ from ebbtide.kube.resources import NAMESPACES, NODES, PDBS, PERSISTENT_VOLUME_CL
 from ebbtide.kube.store import Store
 from ebbtide.model import Cell, NodeFacts, PodFacts, claim_facts, namespace_facts, pod_facts, volume_facts
 from ebbtide.vocabulary import BLOCK_ANNOTATION
-from reconciler.budgets import refusal
-from reconciler.explain_waiting import WaitingPods
-from reconciler.explanation import (
+from reconciler.explain.budgets import refusal
+from reconciler.explain.explanation import (
     SWITCHED_OFF,
     Explanation,
     Facts,
@@ -27,11 +26,13 @@ from reconciler.explanation import (
     of_cell,
     outside,
     outside_advice,
+    pod_document,
     with_evictions,
     without_effect,
 )
+from reconciler.explain.near import missing, nearest
+from reconciler.explain.waiting import WaitingPods
 from reconciler.inquiry import Inquiry
-from reconciler.near import missing, nearest
 from reconciler.rebalance.decide import decide
 from reconciler.rebalance.describe import group_nodes, inferred
 from reconciler.rebalance.evictions import judge_pod
@@ -111,12 +112,12 @@ class Explainer:
         pod, nodes = pod_facts(raw), await self._inquiry.nodes()
         if not pod.node and pod.phase in ("Succeeded", "Failed"):
             return Explanation(
-                f"pod {pod.key}", "stays", "it has finished, without ever having a node", _pod_facts(pod)
+                f"pod {pod.key}", "stays", "it has finished, without ever having a node", {"pod": pod_document(pod)}
             )
         if not pod.node:
             return await WaitingPods(self._inquiry, self._settings).explain(pod, raw, nodes)
         node = nodes.get(pod.node)
-        facts = _pod_facts(pod)
+        facts: Facts = {"pod": pod_document(pod)}
         if node is None or node.cell is None:
             gone = f"its node {pod.node} does not exist any more; the cluster's pod garbage collector removes it"
             labels = (await self._inquiry.metadata(NODES, pod.node))["labels"]
@@ -133,9 +134,8 @@ class Explainer:
         plan = decide(group, node.cell, node.name, self._rules, now)
         (judged,), unknown = await self._judged(node, [raw])
         words = eviction_words(node, plan)
-        facts = _pod_facts(pod) | cell_facts(
-            group, plan, inferred(group, node.cell, self._rules, now), self._rules, now
-        )
+        status = inferred(group, node.cell, self._rules, now)
+        facts = {"pod": pod_document(pod), **cell_facts(group, plan, status, self._rules, now)}
         facts |= {"nodes": node_documents((node,), self._rules, now), "eviction": words, "wouldStay": judged.stays}
         facts["unknown"] = [*facts["unknown"], *unknown]
         space = await self._inquiry.metadata(NAMESPACES, pod.namespace)
@@ -189,8 +189,3 @@ class Explainer:
         near = [f"{namespace}/{each}" for each in nearest(name, names)]
         empty = "" if names else f"; namespace {namespace} has no pods"
         return f"there is no pod {namespace}/{name}" + (f"; the nearest: {', '.join(near)}" if near else empty)
-
-
-def _pod_facts(pod: PodFacts) -> Facts:
-    owner = None if pod.owner is None else {"kind": pod.owner.kind, "name": pod.owner.name}
-    return {"pod": {"phase": pod.phase, "node": pod.node or None, "owner": owner, "terminating": pod.deleting}}

@@ -16,7 +16,7 @@ from ebbtide.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, PERSISTENT_VOL
 from ebbtide.kube.store import Store
 from ebbtide.model import NodeFacts, PodFacts, claim_facts, namespace_facts, volume_facts
 from ebbtide.vocabulary import BLOCK_ANNOTATION
-from reconciler.explanation import SWITCHED_OFF, Explanation, Facts, without_effect
+from reconciler.explain.explanation import SWITCHED_OFF, Explanation, Facts, pod_document, without_effect
 from reconciler.inquiry import Inquiry
 from reconciler.readmission.decide import WORDS, History, PendingPod, decide, judge_pod
 from reconciler.readmission.snapshot import Snapshot, Watched, WebhookFacts, pending_pod, webhook_facts
@@ -107,9 +107,8 @@ def _facts(
     pod: PodFacts, waiting: PendingPod, exclusion: Exclusion, zones: Mapping[str, GroupZones], raw: Raw
 ) -> Facts:
     named = waiting.traits.groups() or zones.keys()
-    owner = None if pod.owner is None else {"kind": pod.owner.kind, "name": pod.owner.name}
     return {
-        "pod": {"phase": pod.phase, "node": None, "owner": owner, "terminating": pod.deleting},
+        "pod": pod_document(pod),
         "avoid": list(exclusion.zones),
         "carries": sorted(carried_by_us(waiting.traits)),
         "skipped": None if exclusion.skipped is None else str(exclusion.skipped),

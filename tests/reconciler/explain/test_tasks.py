@@ -13,8 +13,8 @@ from ebbtide.kube.client import Client
 from ebbtide.sim import objects
 from ebbtide.sim.faults import Answer, When
 from ebbtide.sim.wire import Wire
-from reconciler.explain_task import TaskExplainer
-from reconciler.explanation import Explanation
+from reconciler.explain.explanation import Explanation
+from reconciler.explain.tasks import TaskExplainer
 from reconciler.inquiry import Inquiry
 from reconciler.scaler.contract import Phase, Target, TaskRecord
 from reconciler.scaler.describe import WorkersNow

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ebbtide.config.rebalance import NodeRebalance
-from ebbtide.model import NodeFacts, format_time
+from ebbtide.model import NodeFacts, PodFacts, format_time
 from ebbtide.vocabulary import BLOCK_ANNOTATION, BLOCK_IGNORE, ZONE_LABEL_FALLBACK
 from reconciler.rebalance.decide import evictions
 from reconciler.rebalance.describe import inferred, node_document, signal_document, zone_document
@@ -82,6 +82,12 @@ def cell_facts(group: GroupFacts, plan: Plan, status: CellStatus, rules: NodeReb
         "unknown": list(_unknown(plan, status, rules)),
         "warnings": list(_ahead(plan.signals, now)),
     }
+
+
+def pod_document(pod: PodFacts) -> Facts:
+    """A pod in short; `node` is null for one that waits."""
+    owner = None if pod.owner is None else {"kind": pod.owner.kind, "name": pod.owner.name}
+    return {"phase": pod.phase, "node": pod.node or None, "owner": owner, "terminating": pod.deleting}
 
 
 def node_documents(nodes: Iterable[NodeFacts], rules: NodeRebalance, now: float) -> list[Facts]:

@@ -12,10 +12,10 @@ from ebbtide.kube.errors import Forbidden, KubeError
 from ebbtide.sim.cluster import Cluster
 from ebbtide.sim.faults import Answer, When
 from ebbtide.sim.time import simulate
-from reconciler.explain import Explainer
-from reconciler.explanation import Explanation
+from reconciler.explain.explanation import Explanation
+from reconciler.explain.nodes import Explainer
 from reconciler.inquiry import Inquiry
-from tests.reconciler.explain_cases import (
+from tests.reconciler.explain.cases import (
     EMPTIED,
     NODES,
     STANDING,
