@@ -20,8 +20,8 @@ from ebbtide.config import Settings
 from ebbtide.errors import EbbtideError
 from ebbtide.kube.client import Client
 from ebbtide.service.arguments import Common, add_common
+from ebbtide.service.ending import exit_code
 from ebbtide.service.parser import Parser
-from ebbtide.service.program import exit_code
 from ebbtide.service.question import ask
 
 
@@ -57,9 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """`python -m certs`; returns the exit code."""
     parser = Parser(prog="python -m certs")
     add_arguments(parser)
-    arguments = parser.parse_args(argv)
-    found: list[int] = []
-    return exit_code("certs", lambda: found.append(start(arguments))) or found[0]
+    return exit_code("certs", lambda: start(parser.parse_args(argv)))
 
 
 def _command(

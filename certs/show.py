@@ -1,5 +1,6 @@
 """An examination as a table."""
 
+import sys
 from datetime import UTC, datetime
 from typing import Final
 
@@ -18,7 +19,10 @@ def show(examination: Examination, now: float) -> None:
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console = Console(highlight=False, markup=False, width=_AS_WIDE_AS_IT_GETS)
-    console.print(_table(examination, now))
+    # Rich would end the program by itself when the reader goes away.
+    with console.capture() as captured:
+        console.print(_table(examination, now))
+    sys.stdout.write(captured.get())
 
 
 def _table(examination: Examination, now: float) -> RenderableType:

@@ -12,7 +12,6 @@ import asyncio
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 
 import jsonpatch
@@ -27,8 +26,9 @@ from ebbtide.kube.client import Client
 from ebbtide.kube.resources import NODES, PODS
 from ebbtide.model import node_facts
 from ebbtide.service.arguments import Common, add_common
+from ebbtide.service.ending import exit_code
 from ebbtide.service.metrics import product_version
-from ebbtide.service.program import execute, exit_code
+from ebbtide.service.program import execute
 from webhook.explain import admission_of
 
 Raw = Mapping[str, Any]
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_common(parser)
     parser.add_argument("--namespace", required=True, metavar="NAME", help="where the pod is created, by dry run")
     parser.add_argument("--within", type=float, default=_WITHIN, metavar="SECONDS", help="how long it is waited for")
-    return exit_code("probe", partial(start, parser.parse_args(argv)))
+    return exit_code("probe", lambda: start(parser.parse_args(argv)))
 
 
 def start(arguments: argparse.Namespace) -> None:

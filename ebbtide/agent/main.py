@@ -26,10 +26,11 @@ from ebbtide.agent.server import serving
 from ebbtide.agent.watch import Watch
 from ebbtide.kube.slim import SERVICE_ACCOUNT, Cluster, SlimClient, server_of_pod
 from ebbtide.service import log
+from ebbtide.service.ending import exit_code
 from ebbtide.service.listening import ListenError, bind
 from ebbtide.service.metrics import new_registry, product_version
 from ebbtide.service.probes import Health, not_longer_than
-from ebbtide.service.program import execute, exit_code
+from ebbtide.service.program import execute
 from ebbtide.service.supervisor import Part, Supervisor
 from ebbtide.vocabulary import FIELD_MANAGER_AGENT
 

@@ -14,7 +14,7 @@ from ebbtide.config.names import is_label_key
 from ebbtide.counting import count
 from ebbtide.errors import ClusterAccessError, EbbtideError, UsageError
 from ebbtide.kube.client import Client
-from ebbtide.kube.permissions import Need, refused
+from ebbtide.kube.permissions import Need, lacks, refused
 from ebbtide.vocabulary import PREVENT_TAINT_KEY, SIGNAL_TAINT_KEY, TO_BE_DELETED_TAINT_KEY
 
 # What is found in the first one is gone after it; the second sees what came meanwhile, the third is for a busy cluster.
@@ -117,8 +117,7 @@ async def _read(client: Client, rules: Rules, options: Options) -> Facts:
 async def _require(client: Client, needs: Sequence[Need]) -> None:
     if lacking := await refused(client, needs):
         raise ClusterAccessError(
-            f"{client.access.identity} is not permitted to: {'; '.join(map(str, lacking))}. Grant it, or use another "
-            "account, and run this again."
+            f"{lacks(client.access.identity, lacking)}\nGrant it, or use another account, and run this again."
         )
 
 

@@ -8,6 +8,7 @@ import orjson
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from ebbtide.config.names import is_http_url
 from ebbtide.service.arguments import Common, add_common
 from ebbtide.service.question import PATIENCE, Question
 from ebbtide.service.question import ask as ask_once
@@ -35,7 +36,7 @@ def add_url(parser: ArgumentParser) -> None:
 
 
 def _url(text: str) -> str:
-    if not text.startswith(("http://", "https://")):
+    if not is_http_url(text):
         raise ArgumentTypeError(f"{text!r} is no http:// or https:// URL")
     return text
 

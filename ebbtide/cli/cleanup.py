@@ -1,9 +1,8 @@
 """`ebbtide cleanup`."""
 
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from rich.console import Console
@@ -15,6 +14,7 @@ from ebbtide.cleanup.sweep import Options, clean, rules_of
 from ebbtide.cli.asking import add_flags, ask, print_json
 from ebbtide.config import Settings
 from ebbtide.kube.client import Client
+from ebbtide.service.ending import remark
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -37,12 +37,17 @@ def run(arguments: Namespace) -> int:
         try:
             return ask(arguments, partial(_clean, arguments, account, progress))
         except KeyboardInterrupt:
-            print(interrupted(account), file=sys.stderr)
+            remark(interrupted(account))
             raise
 
 
 async def _clean(arguments: Namespace, account: Account, progress: Progress, client: Client, settings: Settings) -> int:
-    options = Options(arguments.dry_run, arguments.force, tell=progress.console.print)
+    def tell(sentence: str) -> None:
+        # Nobody who reads along is no reason to stop half-way.
+        with suppress(OSError):
+            progress.console.print(sentence)
+
+    options = Options(arguments.dry_run, arguments.force, tell)
     result = await clean(client, settings, rules_of(settings, arguments.taint_key), options, account)
     if arguments.output == "json":
         print_json(document(result, account, dry_run=arguments.dry_run))

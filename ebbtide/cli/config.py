@@ -9,6 +9,7 @@ from typing import Final
 from ebbtide.config import Loaded, load
 from ebbtide.config.show import as_json, as_text, as_toml
 from ebbtide.counting import count
+from ebbtide.service.ending import remark
 
 _SHAPES: Final = {"text": as_text, "json": as_json, "toml": as_toml}
 _OVERRIDES: Final = "Environment variables EBBTIDE__SECTION__KEY override the file."
@@ -34,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     loaded = load(arguments.config, os.environ)
     for warning in loaded.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        remark(f"warning: {warning}")
     arguments.action(arguments, loaded)
     return 0
 

@@ -1,42 +1,26 @@
-"""`ebbtide` and `kubectl ebbtide`: finds the command, runs it, turns failures into a message and an exit code.
+"""`ebbtide` and `kubectl ebbtide`: finds the command and runs it."""
 
-Exit codes: 0 fine; 1 failure while running; 2 unusable arguments or configuration; 3 cluster not reachable or not
-permitted; 130 interrupted; 141 the reader of our output went away (as if by SIGPIPE).
-"""
-
-import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Final
 
 from ebbtide.cli.commands import COMMANDS
-from ebbtide.errors import EbbtideError
+from ebbtide.service.ending import exit_code
 from ebbtide.service.parser import Parser
-
-INTERRUPTED: Final = 130
-PIPE_CLOSED: Final = 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command that the arguments name and returns its exit code; SystemExit(2) for wrong arguments."""
     words = sys.argv[1:] if argv is None else argv
     program = _program(sys.argv[0])
-    try:
+
+    def command() -> int:
         arguments = command_line(program, words).parse_args(words)
         code: int = arguments.run(arguments)
-        sys.stdout.flush()
-    except EbbtideError as error:
-        print(f"{program}: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        # Python flushes once more at its end, and would complain there.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
-    return code
+        return code
+
+    return exit_code(program, command)
 
 
 def _program(path: str) -> str:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,6 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--as",
         dest="account",
+        type=_account,
         metavar="ACCOUNT",
         default="",
         help="whose permissions to look at, such as system:serviceaccount:ebbtide-system:ebbtide (default: your own)",
@@ -38,6 +39,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """0 when no check fails, 1 when one does. Raises EbbtideError."""
     return ask(arguments, partial(_look, arguments))
+
+
+def _account(text: str) -> str:
+    """It is sent as a header, which carries one line."""
+    if not text.isprintable():
+        raise ArgumentTypeError(f"{text!r} is no account: it has a character that cannot be printed in it")
+    return text
 
 
 async def _look(arguments: Namespace, client: Client, settings: Settings) -> int:

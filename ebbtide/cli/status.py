@@ -1,7 +1,6 @@
 """`ebbtide status`: every zone of every node group, from the leader or, without one, from the cluster itself."""
 
 import asyncio
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, nullcontext
@@ -18,6 +17,7 @@ from ebbtide.config import Settings
 from ebbtide.errors import EbbtideError
 from ebbtide.kube.client import Client
 from ebbtide.kube.errors import KubeError
+from ebbtide.service.ending import OutputError, remark
 from reconciler.inquiry import Inquiry
 from reconciler.sources import Answer, from_cluster, from_reconciler
 
@@ -40,9 +40,11 @@ def run(arguments: Namespace) -> int:
     if arguments.url:
         try:
             return asyncio.run(_show(partial(from_reconciler, arguments.url), arguments))
+        except OutputError:
+            raise
         except EbbtideError as error:
             notes = (str(error),)
-            print(f"{error}; asking the cluster instead", file=sys.stderr)
+            remark(f"{error}; asking the cluster instead")
     return ask(arguments, partial(_of_cluster, arguments, notes))
 
 
@@ -95,5 +97,5 @@ def _note(answer: Answer, told: tuple[str, ...]) -> tuple[str, ...]:
     """Says on standard error what the document does not, unless that was said last."""
     if answer.notes != told:
         for note in answer.notes:
-            print(f"note: {plain(note)}", file=sys.stderr)
+            remark(f"note: {plain(note)}")
     return answer.notes

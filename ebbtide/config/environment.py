@@ -6,12 +6,13 @@ it is, so that it is reported like any other wrong value.
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, get_origin
 
-from ebbtide.config.problems import Origin, Problem, nearest, unknown
+from ebbtide.config.problems import Origin, Problem, unknown
 from ebbtide.config.schema import VARIABLE_PREFIX, Leaf, leaves
+from ebbtide.likeness import nearest
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,17 @@ def overrides(environ: Mapping[str, str]) -> Iterator[Override | Problem]:
         if leaf := known.get(name):
             yield Override(leaf, _decode(leaf, environ[name]), origin)
         else:
-            yield unknown(name, nearest(name.upper(), tuple(known))[0], Origin("environment"), what="variable")
+            yield unknown(name, _nearest(name, known), Origin("environment"), what="variable")
+
+
+def _nearest(name: str, known: Collection[str]) -> str:
+    """In its own section, else in any: what all variables or those of a section have in common makes none alike."""
+    section, _, key = name.upper().rpartition("__")
+    below = f"{section}__"
+    if near := nearest(key, (each.removeprefix(below) for each in known if each.startswith(below))):
+        return f"{below}{near}"
+    near = nearest(name.upper().removeprefix(VARIABLE_PREFIX), (each.removeprefix(VARIABLE_PREFIX) for each in known))
+    return f"{VARIABLE_PREFIX}{near}" if near else ""
 
 
 def _decode(leaf: Leaf, text: str) -> Any:

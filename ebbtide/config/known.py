@@ -2,15 +2,13 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from ebbtide.config.kinds import Section
-from ebbtide.config.problems import Origin, Problem, nearest, refused, unknown
+from ebbtide.config.problems import Origin, Problem, refused, unknown
 from ebbtide.config.schema import keys_of, leaves, row_of, section_of
 from ebbtide.config.settings import Settings
-
-# A key is looked for in its own table first; only a likeness above this sends the reader to another one.
-_LIKE: Final = 0.6
+from ebbtide.likeness import nearest
 
 Location = Sequence[str | int]
 
@@ -58,10 +56,8 @@ class KnownKeys:
 
 
 def _nearest(key: str, model: type[Section], location: Location) -> str:
-    here, likeness = nearest(key, tuple(keys_of(model)))
-    if likeness < _LIKE:
-        elsewhere = {leaf.path[-1]: leaf.key for leaf in leaves().values()}
-        name, alike = nearest(key, tuple(elsewhere))
-        if alike >= _LIKE:
-            return elsewhere[name]
-    return dotted((*location, here))
+    """In its own table, else in any; "" where nothing is like it."""
+    if here := nearest(key, keys_of(model)):
+        return dotted((*location, here))
+    elsewhere = {leaf.path[-1]: leaf.key for leaf in leaves().values()}
+    return elsewhere.get(nearest(key, elsewhere), "")

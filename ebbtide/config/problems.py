@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Any
 
 from ebbtide.counting import count
@@ -57,16 +56,6 @@ def refused(key: str, value: Any, allowed: str, origin: Origin) -> Problem:
 
 
 def unknown(key: str, nearest: str, origin: Origin, what: str = "key") -> Problem:
-    """A key or variable that does not exist."""
-    return Problem(key, f" is not a known {what}; the nearest is {nearest}", origin)
-
-
-def nearest(word: str, known: Sequence[str]) -> tuple[str, float]:
-    """The most similar of the known words, and how similar it is (0 to 1); the first of equals."""
-    matcher = SequenceMatcher(b=word, autojunk=False)
-    best, likeness = "", -1.0
-    for candidate in known:
-        matcher.set_seq1(candidate)
-        if matcher.ratio() > likeness:
-            best, likeness = candidate, matcher.ratio()
-    return best, likeness
+    """A key or variable that does not exist; `nearest` is "" where none is like it."""
+    near = f"; the nearest is {nearest}" if nearest else " (`ebbtide config show` prints all that there are)"
+    return Problem(key, f" is not a known {what}{near}", origin)

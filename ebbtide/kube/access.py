@@ -32,9 +32,10 @@ class Access:
 
     `server` is a URL without a trailing slash. `connector` makes a new connection pool, reading certificates anew.
     `headers` gives the credentials, refreshed when due; it raises NoCredentials. `forget` drops credentials that the
-    server did not accept, so that the next `headers` and `connector` get fresh ones. `namespace` is that of the
-    context or service account, empty when unknown; `identity` names the source in messages. `proxy` is a URL;
-    `server_name` is what the server's certificate must say when that is not the host of `server`.
+    server did not accept, so that the next `headers` and `connector` get fresh ones; `renewal` is what people can do
+    about that. `namespace` is that of the context or service account, empty when unknown; `identity` names the source
+    in messages. `proxy` is a URL; `server_name` is what the server's certificate must say when that is not the host of
+    `server`.
     """
 
     server: str
@@ -45,6 +46,12 @@ class Access:
     forget: Callable[[], None] = _nothing_to_forget
     proxy: str = ""
     server_name: str = ""
+    renewal: str = "log in anew, or use other credentials"
+
+    def refusal(self, message: str) -> str:
+        """What to say when the server answers with 401; `message` is what it said itself, mostly nothing new."""
+        said = "" if message in ("", "Unauthorized") else f"{message}; "
+        return f"{self.server} does not accept the credentials of {self.identity} (401): {said}{self.renewal}"
 
 
 def from_url(server: str, *, token: str = "", ca_file: str | Path | None = None) -> Access:
@@ -82,6 +89,7 @@ async def from_kubeconfig(path: Path | Sequence[Path] | None, context: str | Non
         forget=login.forget,
         proxy=login.proxy or _proxy_of_environment(login.server),
         server_name=login.server_name,
+        renewal="log in anew, or name another kubeconfig or context by --kubeconfig or --context",
     )
 
 
@@ -98,6 +106,7 @@ def in_cluster(directory: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] = o
         namespace=login.namespace,
         identity="in-cluster service account",
         forget=login.forget,
+        renewal="its token has ended, or its account is no more; a new pod has a new one",
         proxy=_proxy_of_environment(login.server),
     )
 

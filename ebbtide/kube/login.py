@@ -23,6 +23,7 @@ from ebbtide.kube._kubernetes_asyncio import (
     KubeConfigLoader,
     KubeConfigMerger,
 )
+from ebbtide.kube.bearer import authorization
 from ebbtide.kube.errors import NoCredentials
 from ebbtide.kube.tls import Trust, plain_connector
 
@@ -96,8 +97,7 @@ class KubeconfigLogin:
                 await self._refresh()
             if self._failure is not None:
                 raise NoCredentials(str(self._failure))
-        authorization = self._configuration.api_key.get("BearerToken")
-        return {"Authorization": authorization.strip()} if authorization else {}
+        return authorization(str(self._configuration.api_key.get("BearerToken") or ""), self.identity)
 
     def forget(self) -> None:
         """The next `headers` reads the files and asks plugins anew; for a while not, if that has just failed."""
@@ -148,6 +148,7 @@ class KubeconfigLogin:
         # Plugins and identity providers fail in every way there is, and the library adds some of its own.
         except Exception as error:
             raise NoCredentials(f"{self.identity}: {words_of(error)}") from error
+        authorization(str(configuration.api_key.get("BearerToken") or ""), self.identity)
         self._configuration = configuration
         self._due = asyncio.get_running_loop().time() + self._good_for()
 
@@ -197,7 +198,7 @@ class ServiceAccountLogin:
             token = await self._configuration.get_api_key_with_prefix("BearerToken")
         except (ConfigException, OSError) as error:
             raise NoCredentials(f"in-cluster service account: {error}") from error
-        return {"Authorization": str(token).strip()}
+        return authorization(str(token), "in-cluster service account")
 
     def forget(self) -> None:
         """The next `headers` reads the token file, which otherwise happens once a minute."""

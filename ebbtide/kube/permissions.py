@@ -46,6 +46,12 @@ class Need:
         return f"{self.verb} {kind}{group}{where} ({self.purpose})"
 
 
+def lacks(account: str, needs: Sequence[Need]) -> str:
+    """Whose permissions are missing, and which; several have a line each."""
+    listed = [str(need) for need in needs]
+    return f"{account} is not permitted to:" + (f" {listed[0]}" if len(listed) == 1 else "\n  " + "\n  ".join(listed))
+
+
 async def refused(client: Client, needs: Sequence[Need]) -> list[Need]:
     """Those of the needs that are not granted, but for those with open names. Raises KubeError when that cannot be
     found out."""

@@ -14,6 +14,7 @@ import orjson
 
 from ebbtide.http1 import HttpError, Request, exchange
 from ebbtide.kube.answers import Answer
+from ebbtide.kube.bearer import authorization
 from ebbtide.kube.errors import NoCredentials, Unreachable
 from ebbtide.kube.trust import server_trust
 
@@ -80,7 +81,7 @@ class SlimClient:
             raise NoCredentials(f"in-cluster service account: {error}") from error
         headers = {
             "Accept": "application/json",
-            "Authorization": f"Bearer {token}",
+            **authorization(f"Bearer {token}", "in-cluster service account"),
             "Content-Type": content_type,
             "User-Agent": self._user_agent,
         }

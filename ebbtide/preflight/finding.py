@@ -19,7 +19,7 @@ class Finding:
     """One result of the check of that name.
 
     `seen` says what is there, on which object; `why` what follows from it; `cure` what to do. The last two are empty
-    when nothing has to be done. `objects` names what was seen, for programs.
+    when nothing has to be done. `objects` names what was seen, for programs; `listed`: for people, too.
     """
 
     check: str
@@ -28,6 +28,7 @@ class Finding:
     why: str = ""
     cure: str = ""
     objects: tuple[str, ...] = ()
+    listed: bool = False
 
 
 def some(names: Iterable[str], most: int = 5) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ebbtide.config import Settings
+from ebbtide.counting import count
 from ebbtide.preflight.finding import Finding, Status
 from ebbtide.preflight.snapshot import Facts
 from ebbtide.preflight.unread import Unread
@@ -61,8 +62,8 @@ def permissions(facts: Facts) -> Iterator[Finding]:
         (True, Status.FAIL, "the reconciler does not start without it (exit code 3)"),
         (False, Status.WARN, "the reconciler goes on without it, and says less"),
     ):
-        if lacking := [str(need) for need in found.lacking if need.essential is essential]:
-            seen = f"{found.account} is not permitted to: {'; '.join(lacking)}"
-            yield Finding(check, status, seen, why, "grant it in the role of the reconciler", tuple(lacking))
+        if lacking := tuple(str(need) for need in found.lacking if need.essential is essential):
+            seen = f"{found.account} lacks {count(len(lacking), 'permission')} of {found.asked}"
+            yield Finding(check, status, seen, why, "grant it in the role of the reconciler", lacking, listed=True)
     if not found.lacking:
         yield Finding(check, Status.PASS, f"{found.account} has all {found.asked} permissions")

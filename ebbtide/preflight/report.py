@@ -36,6 +36,8 @@ def lines(findings: Sequence[Finding], width: int) -> Iterator[str]:
     for finding in findings:
         head = f"{finding.status.upper():<8} {finding.check:<{longest}}  "
         yield _filled(head, finding.seen, width)
+        for each in finding.objects if finding.listed else ():
+            yield _filled(" " * len(head) + "- ", each, width)
         for label, text in (("why:  ", finding.why), ("cure: ", finding.cure)):
             if text:
                 yield _filled(" " * len(head) + label, text, width)

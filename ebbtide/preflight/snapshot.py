@@ -164,8 +164,7 @@ async def _version(client: Client) -> str | Unread:
     """The server's version. Nothing else is asked where there is no server, or none that accepts the credentials."""
     answer = await client.request("GET", "/version")
     if answer.status == HTTPStatus.UNAUTHORIZED:
-        access = client.access
-        raise ClusterAccessError(f"{access.server} does not accept the credentials of {access.identity} (401)")
+        raise ClusterAccessError(client.access.refusal(""))
     if answer.status != HTTPStatus.OK:
         return Unread(f"GET /version: {answer.status}")
     return str(answer.json().get("gitVersion") or "")

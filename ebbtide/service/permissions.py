@@ -13,8 +13,8 @@ import structlog
 from ebbtide.errors import ClusterAccessError
 from ebbtide.kube.backoff import Backoff
 from ebbtide.kube.client import Client
-from ebbtide.kube.errors import ApiError, Forbidden, KubeError, Unauthorized
-from ebbtide.kube.permissions import Need, refused
+from ebbtide.kube.errors import Forbidden, KubeError, Unauthorized
+from ebbtide.kube.permissions import Need, lacks, refused
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -34,7 +34,7 @@ async def wait_until_permitted(client: Client, needs: Sequence[Need], waiting: C
         try:
             lacking = await refused(client, needs)
         except Unauthorized as error:
-            raise ClusterAccessError(_rejected(client, error)) from error
+            raise ClusterAccessError(client.access.refusal(error.message)) from error
         except KubeError as error:
             waiting(str(error))
             if str(error) != told:
@@ -57,21 +57,16 @@ def persistence(client: Client, heard: Callable[[], float], within: float) -> Ca
         if heard() <= within:
             return
         if isinstance(error, Unauthorized):
-            raise ClusterAccessError(_rejected(client, error)) from error
+            raise ClusterAccessError(client.access.refusal(error.message)) from error
         if isinstance(error, Forbidden):
             raise ClusterAccessError(f"{client.access.identity} is not permitted to {error.what}: {error.message}")
 
     return judge
 
 
-def _rejected(client: Client, error: ApiError) -> str:
-    access = client.access
-    return f"{access.server} does not accept the credentials of {access.identity} (401): {error.message}"
-
-
 def _conclude(client: Client, lacking: Sequence[Need]) -> None:
-    essential = [str(need) for need in lacking if need.essential]
+    essential = [need for need in lacking if need.essential]
     if essential:
-        raise ClusterAccessError(f"{client.access.identity} is not permitted to: {'; '.join(essential)}")
+        raise ClusterAccessError(lacks(client.access.identity, essential))
     for need in lacking:
         log.warning("not permitted, going on without", need=str(need))

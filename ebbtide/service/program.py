@@ -1,4 +1,4 @@
-"""From a coroutine to a process: signals in, orderly end out, and the exit code with its message."""
+"""From a coroutine to a process: signals in, orderly end out."""
 
 import asyncio
 import os
@@ -32,16 +32,6 @@ def execute(
     """
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(_run(program, grace))
-
-
-def exit_code(name: str, program: Callable[[], None]) -> int:
-    """What `python -m` ends with: an EbbtideError becomes its message on stderr and its exit code."""
-    try:
-        program()
-    except EbbtideError as error:
-        sys.stderr.write(f"{name}: {error}\n")
-        return error.exit_code
-    return 0
 
 
 async def _run(program: Callable[[asyncio.Event], Awaitable[None]], grace: float) -> None:

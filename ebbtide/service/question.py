@@ -32,7 +32,11 @@ def ask(common: Common, question: Question, *, name: str = "ebbtide", patience: 
         async with Client(access, field_manager=name, user_agent=agent, patience=patience) as client:
             try:
                 return await question(client, settings)
-            except (Forbidden, Unauthorized, NoCredentials) as error:
+            except Unauthorized as error:
+                raise ClusterAccessError(access.refusal(error.message)) from error
+            except NoCredentials as error:
+                raise ClusterAccessError(str(error)) from error
+            except Forbidden as error:
                 raise ClusterAccessError(f"{access.identity} does not permit it: {error}") from error
             except Unreachable as error:
                 raise ClusterAccessError(f"{access.identity} cannot be reached: {_why(error, patience)}") from error

@@ -92,10 +92,16 @@ def test_an_interrupt_ends_a_command_quietly(tmp_path: Path) -> None:
         (["config"], "ebbtide config: error: the following arguments are required: ACTION"),
         (["config", "chek"], "ebbtide config: error: argument ACTION: there is no 'chek'; the nearest is 'check'"),
         (["config", "check"], "ebbtide config check: error: the following arguments are required: FILE"),
-        (["config", "show", "--out", "json"], "ebbtide: error: unrecognized arguments: --out json"),
+        (
+            ["config", "show", "--out", "json"],
+            "ebbtide config show: error: unrecognized arguments: --out json (the nearest: --output)",
+        ),
+        (["config", "show", "--quiet"], "ebbtide config show: error: unrecognized arguments: --quiet\n"),
+        (["config", "check", "a", "b"], "ebbtide config check: error: unrecognized arguments: b\n"),
+        (["status", "now"], "ebbtide status: error: unrecognized arguments: now\n"),
         (
             ["config", "show", "--output", "yaml"],
-            "config show: error: argument --output: there is no 'yaml'; the nearest is 'toml' (of text, json, toml)",
+            "config show: error: argument --output: there is no 'yaml' (there are text, json, toml)",
         ),
         (["status", "--output", "jsn"], "argument --output: there is no 'jsn'; the nearest is 'json' (of table, json)"),
         (["explain", "nod", "a"], "argument KIND: there is no 'nod'; the nearest is 'node' (of "),
@@ -103,7 +109,10 @@ def test_an_interrupt_ends_a_command_quietly(tmp_path: Path) -> None:
             ["reconciler", "--log-level", "wrning"],
             "argument --log-level: there is no 'wrning'; the nearest is 'warning'",
         ),
-        (["certs", "inspect", "--out", "json"], "unrecognized arguments: --out json"),
+        (["certs", "inspect", "--out", "json"], "ebbtide certs inspect: error: unrecognized arguments: --out json"),
+        (["quit"], "argument COMMAND: there is no 'quit' (there are reconciler, "),
+        (["preflight", "--as", "a\nb"], "ebbtide preflight: error: argument --as: 'a\\nb' is no account"),
+        (["status", "--url", "http://["], "argument --url: 'http://[' is no http:// or https:// URL"),
     ],
 )
 def test_arguments_that_make_no_sense_say_how_to_use_it(
@@ -113,8 +122,10 @@ def test_arguments_that_make_no_sense_say_how_to_use_it(
         main(words)
     said = capsys.readouterr()
     assert (ended.value.code, said.out) == (2, "")
-    assert said.err.startswith("usage: ebbtide")
     assert message in said.err
+    # The usage is that of the command that complains.
+    complaint = said.err.splitlines()[-1]
+    assert said.err.startswith(f"usage: {complaint.partition(': error: ')[0]} ")
 
 
 def test_help_lists_exactly_the_commands_there_are(capsys: pytest.CaptureFixture[str]) -> None:

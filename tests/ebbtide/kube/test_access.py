@@ -70,6 +70,9 @@ async def ask(access: Access) -> None:
         await client.get(NODES, "a")
 
 
+NOT_SENT = ["a\nb", "a\r\nX-Other: b", "a\0b", "\ud800", "ä"]
+
+
 async def authorization(access: Access) -> str | None:
     return (await access.headers()).get("Authorization")
 
@@ -242,6 +245,20 @@ async def test_a_write_that_was_not_accepted_is_sent_again_with_fresh_credential
     async with Client(access, field_manager="ebbtide-test", user_agent="ebbtide/test") as client:
         await client.patch_merge(NODES, "a", {})
     assert [seen.method for seen in wire.seen] == ["PATCH", "PATCH"]
+
+
+@pytest.mark.parametrize("token", NOT_SENT)
+async def test_a_token_that_no_header_can_carry_is_told_of_as_one(token: str, tmp_path: Path) -> None:
+    """Whether it is there at the start or comes later, from a file or from a plugin."""
+    path = kubeconfig(tmp_path / "config", user=plugin(tmp_path, {"token": token}))
+    with pytest.raises(ClusterAccessError, match=r"context one in .*: its token cannot be sent: there is a line break"):
+        await from_kubeconfig(path, None)
+    path = kubeconfig(tmp_path / "config", user=plugin(tmp_path, {"token": "good"}, {"token": token}))
+    (tmp_path / "calls").unlink()
+    access = await from_kubeconfig(path, None)
+    access.forget()
+    with pytest.raises(errors.NoCredentials, match="its token cannot be sent"):
+        await access.headers()
 
 
 # --- exec plugins -----------------------------------------------------------------------------------------------
@@ -461,6 +478,15 @@ async def test_a_token_file_that_is_empty_for_a_moment_is_no_credentials_and_the
         await access.headers()
     (service_account / "token").write_text("back")
     assert await authorization(access) == "Bearer back"
+
+
+@pytest.mark.parametrize("token", NOT_SENT[:3])
+async def test_a_token_file_that_no_header_can_carry_is_no_credentials(token: str, service_account: Path) -> None:
+    access = in_cluster(service_account, POD_ENVIRONMENT)
+    (service_account / "token").write_text(token)
+    access.forget()
+    with pytest.raises(errors.NoCredentials, match="in-cluster service account: its token cannot be sent"):
+        await access.headers()
 
 
 @pytest.mark.parametrize("missing", ["token", "ca.crt"])

@@ -81,6 +81,12 @@ async def test_no_server_and_no_token_are_told_apart(
 IN_POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
 
+async def test_a_token_that_no_header_can_carry_is_none(tmp_path: Path, authority: Authority) -> None:
+    client = SlimClient("https://127.0.0.1:1", account(tmp_path, authority, "a\nb"), "test")
+    with pytest.raises(NoCredentials, match="its token cannot be sent"):
+        await client.request("GET", "/version")
+
+
 def test_a_pod_knows_its_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY"):
         monkeypatch.delenv(variable, raising=False)

@@ -98,8 +98,10 @@ def test_every_essential_refusal_is_in_one_message_with_verb_resource_and_purpos
             with pytest.raises(ClusterAccessError) as raised:
                 await wait_until_permitted(client, ALL, ignore)
         assert str(raised.value) == (
-            "context test is not permitted to: patch nodes (to taint a zone); create pods/eviction (to move pods); "
-            "get leases.coordination.k8s.io in namespace ebbtide-system (leader election)"
+            "context test is not permitted to:\n"
+            "  patch nodes (to taint a zone)\n"
+            "  create pods/eviction (to move pods)\n"
+            "  get leases.coordination.k8s.io in namespace ebbtide-system (leader election)"
         )
 
     simulate(main())

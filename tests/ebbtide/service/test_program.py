@@ -13,7 +13,8 @@ PROGRAM = """
 import asyncio, sys
 from ebbtide.errors import ClusterAccessError, UsageError
 from ebbtide.service.log import configure
-from ebbtide.service.program import execute, exit_code
+from ebbtide.service.ending import exit_code
+from ebbtide.service.program import execute
 
 async def obedient(stopping):
     print("up", flush=True)
