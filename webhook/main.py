@@ -38,12 +38,13 @@ from ebbtide.kube.resources import MUTATING_WEBHOOKS
 from ebbtide.kube.store import Store
 from ebbtide.service.arguments import Common, add_common
 from ebbtide.service.connection import ApiFigures, StoreAges
+from ebbtide.service.ending import exit_code
 from ebbtide.service.listening import bind
 from ebbtide.service.metrics import new_registry, product_version
 from ebbtide.service.parser import Parser
 from ebbtide.service.permissions import persistence, wait_until_permitted
 from ebbtide.service.probes import Health
-from ebbtide.service.program import execute, exit_code
+from ebbtide.service.program import execute
 from ebbtide.service.server import application, serving
 from ebbtide.service.supervisor import Part, Supervisor
 from webhook.app import Admission
@@ -148,7 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """`python -m webhook`; returns the exit code."""
     parser = Parser(prog="python -m webhook")
     add_arguments(parser)
-    return exit_code("webhook", partial(start, parser.parse_args(argv)))
+    return exit_code("webhook", lambda: start(parser.parse_args(argv)))
 
 
 def grace(settings: Settings) -> float:
