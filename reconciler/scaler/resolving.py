@@ -12,6 +12,9 @@ from typing import Final
 
 import structlog
 
+from ebbtide.kube.store import Store
+from reconciler.scaler.pods import WorkerPod
+
 log = structlog.stdlib.get_logger(__name__)
 
 # Raises OSError for a name that nobody knows (yet).
@@ -27,7 +30,45 @@ async def by_dns(host: str) -> object:
     return await asyncio.get_running_loop().getaddrinfo(host, None)
 
 
-async def until_known(host: str, resolve: Resolve) -> None:
+class Names:
+    """Those of pods: each is waited for once in the life of its pod, by however many come for it.
+
+    `used` says whether clients are sent to names at all, and not to addresses.
+    """
+
+    def __init__(self, pods: Store[WorkerPod], resolve: Resolve, *, used: bool) -> None:
+        self._resolve = resolve
+        self._used = used
+        self._known: set[str] = set()
+        self._waiting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        pods.subscribe(self._pod_changed)
+
+    def known(self, pod: WorkerPod) -> bool:
+        """Whether clients may be sent to the pod, as far as its name goes."""
+        return not self._used or pod.uid in self._known
+
+    def pending(self, pod: WorkerPod) -> bool:
+        """Whether the pod's name is being waited for."""
+        return pod.uid in self._waiting
+
+    async def wait(self, pod: WorkerPod, host: str) -> None:
+        """Returns when clients may be sent to the pod by that name."""
+        if self.known(pod):
+            return
+        async with self._waiting[pod.uid]:
+            if not self.known(pod):
+                try:
+                    await _until_known(host, self._resolve)
+                    self._known.add(pod.uid)
+                finally:
+                    self._waiting.pop(pod.uid, None)
+
+    def _pod_changed(self, old: WorkerPod | None, new: WorkerPod | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self._known.discard(old.uid)
+
+
+async def _until_known(host: str, resolve: Resolve) -> None:
     """Returns when the name can be resolved here, or after a while: where we cannot clients may all the same."""
     try:
         async with asyncio.timeout(RESOLVED_WITHIN):
@@ -38,32 +79,3 @@ async def until_known(host: str, resolve: Resolve) -> None:
                 await asyncio.sleep(_RESOLVE_AGAIN)
     except TimeoutError:
         log.warning("name of a worker cannot be resolved here, its client is sent there all the same", host=host)
-
-
-class Names:
-    """Those of pods, by their UIDs: each is waited for once, by however many come for it."""
-
-    def __init__(self, resolve: Resolve) -> None:
-        self._resolve = resolve
-        self._known: set[str] = set()
-        self._waiting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-
-    def pending(self, uid: str) -> bool:
-        """Whether the pod's name is being waited for."""
-        return uid in self._waiting
-
-    async def known(self, uid: str, host: str) -> None:
-        """Returns when clients may be sent to the pod by that name."""
-        if uid in self._known:
-            return
-        async with self._waiting[uid]:
-            if uid not in self._known:
-                try:
-                    await until_known(host, self._resolve)
-                    self._known.add(uid)
-                finally:
-                    self._waiting.pop(uid, None)
-
-    def forget(self, uid: str) -> None:
-        """The pod has gone."""
-        self._known.discard(uid)

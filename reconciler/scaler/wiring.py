@@ -16,9 +16,6 @@ from reconciler.scaler.metrics import WorkerMetrics
 from reconciler.scaler.placement import Rules
 from reconciler.scaler.report import PlacementReport, StatusReport, TaskMetrics
 from reconciler.scaler.shared import wiring as shared
-from reconciler.scaler.status.ask import Workers
-from reconciler.scaler.status.book import Book
-from reconciler.scaler.status.clusters import Clusters
 from reconciler.scaler.status.rounds import Rounds
 from reconciler.scaler.stores import Stores
 
@@ -55,7 +52,6 @@ def build(context: Context) -> Scaler:
 def _knowledge(context: Context) -> Knowledge:
     settings = context.settings.worker_scaler
     stores = Stores(context.client, settings.namespace, context.ages)
-    workers = Workers(settings, context.connect)
-    context.shared.run_beside(*stores.watches, workers)
-    book = Book(stores, context.clock, workers.ask)
-    return Knowledge(stores, book, Clusters(settings.cluster_id, stores), workers, context.clock)
+    knowledge = Knowledge.of(settings, stores, context.connect, context.clock)
+    context.shared.run_beside(*stores.watches, knowledge.workers)
+    return knowledge

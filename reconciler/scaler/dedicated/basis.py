@@ -14,13 +14,13 @@ from reconciler.scaler.dedicated.sizes import Sizes
 from reconciler.scaler.dedicated.snapshot import Snapshot, Worker
 from reconciler.scaler.dedicated.wants import Wants
 from reconciler.scaler.refusals import Refusals
-from reconciler.scaler.resolving import Resolve
+from reconciler.scaler.resolving import Names
 from reconciler.scaler.status.book import Book
 
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """Settings, knowledge and memory; `resolve` asks the cluster's DNS for a name."""
+    """Settings, knowledge and memory."""
 
     settings: WorkerScaler
     cells: CellLabels
@@ -34,7 +34,7 @@ class Basis:
     admission: Admission
     report: Report
     refusals: Refusals
-    resolve: Resolve
+    names: Names
 
     @property
     def now(self) -> float:

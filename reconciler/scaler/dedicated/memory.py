@@ -41,10 +41,10 @@ class Life:
     promise is over once the task is seen to have come.
     `container` is the life of the pod that `ready_at` and `empty_since` are about, `was_ready_at` when one before it
     was last ready. `asked_for_at` is when a client asked for the worker to be made, None once it has been told about.
-    `service` is set once its Service is known to be there, `resolved` once its name is (`resolving`: that is waited
-    for), `asked_at` is when it was last asked for a client that waits. `podless_since` is since when it has no pod,
-    `had_pod` that there was one before, and `refused` why there is none now. `removed` means that its deletion was
-    accepted, `in_doubt` is why one was sent that has not been answered; `cancelled` asks for one.
+    `service` is set once its Service is known to be there, `asked_at` is when it was last asked for a client that
+    waits. `podless_since` is since when it has no pod, `had_pod` that there was one before, and `refused` why there is
+    none now. `removed` means that its deletion was accepted, `in_doubt` is why one was sent that has not been answered;
+    `cancelled` asks for one.
     """
 
     task: TaskId
@@ -62,8 +62,6 @@ class Life:
     ends_when_seen: bool = False
     ran_in: tuple[str, str] = ("", "")
     service: bool = False
-    resolved: bool = False
-    resolving: bool = False
     asked_at: float = float("-inf")
     podless_since: float | None = None
     had_pod: bool = False
@@ -83,9 +81,9 @@ class Life:
         self.used_at = max(self.used_at, now)
 
     def served_by(self, pod: WorkerPod, answer: Answer) -> bool:
-        """Whether all that a client needs is known to be there: Service, name, and an answer since it is ready."""
+        """Whether what a client needs beside a name is known to be there: Service, and an answer since it is ready."""
         same = self.container == (pod.uid, pod.started)
-        return same and self.service and self.resolved and self.ready_at is not None and answer.at >= self.ready_at
+        return same and self.service and self.ready_at is not None and answer.at >= self.ready_at
 
     def promise(self, now: float, lasts: float) -> None:
         """A client is being sent to it.

@@ -15,6 +15,7 @@ from reconciler.scaler.task import TaskId, TaskState
 # How long a client that cancels is kept waiting for the API server before it is told to come again; seconds.
 _REMOVED_WITHIN: Final = 10.0
 _NOT_READY: Final = "its worker is not ready"
+_NOT_NAMED: Final = "the name of its worker is not known to DNS yet"
 
 
 class Dedicated:
@@ -136,7 +137,7 @@ class Dedicated:
         if worker is None or life is None or worker.pod is None or not worker.pod.ready or not worker.pod.busy:
             return None
         answer = basis.heard(worker).of(worker.pod, basis.now, basis.valid_for)
-        if answer is None or not (life.served_by(worker.pod, answer) and life.usable):
+        if answer is None or not (life.served_by(worker.pod, answer) and basis.names.known(worker.pod) and life.usable):
             return None
         life.promise(basis.now, basis.settings.reservation_seconds)
         self.upkeep.look_at(worker.set.name)
@@ -154,11 +155,8 @@ class Dedicated:
         answer = self._basis.book.last(pod.uid)
         if answer is None or answer.started != pod.started:
             return self._at(worker, self._address(worker), "its worker has not answered yet")
-        life = self._basis.lives.known(worker.set.uid)
-        unknown = life is not None and life.resolving
-        return self._at(
-            worker, self._address(worker), "the name of its worker is not known to DNS yet" if unknown else ""
-        )
+        unnamed = self._basis.names.pending(pod)
+        return self._at(worker, self._address(worker), _NOT_NAMED if unnamed else "")
 
     def _at(self, worker: Worker, address: str, reason: str) -> Place:
         return Place(worker.task, worker.cluster, self.target, address, ready=not reason, reason=reason)

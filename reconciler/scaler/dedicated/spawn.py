@@ -19,7 +19,6 @@ from reconciler.scaler.dedicated.snapshot import Worker, read
 from reconciler.scaler.dedicated.wants import Want
 from reconciler.scaler.pods import WorkerPod, WorkerSet
 from reconciler.scaler.refusals import is_of_quota
-from reconciler.scaler.resolving import until_known
 from reconciler.scaler.status.book import StatusUnknown
 from reconciler.scaler.template import UnusableTemplateError
 
@@ -120,7 +119,7 @@ class Spawn:
             return Again(max(life.asked_at + _ASK_AGAIN - basis.now, SHORTEST))
         if not pod.busy:
             await self._act.mark_busy(pod, busy=True)
-        await self._resolved(worker, life)
+        await basis.names.wait(pod, basis.addresses.host_of_service(worker.set.namespace, worker.set.service))
         return self._send(worker, life, pod)
 
     def _answers(self, worker: Worker, life: Life, pod: WorkerPod) -> bool:
@@ -138,20 +137,6 @@ class Spawn:
         except StatusUnknown:
             return False
         return True
-
-    async def _resolved(self, worker: Worker, life: Life) -> None:
-        """The client gives up on a name that does not exist."""
-        basis = self._basis
-        if life.resolved or basis.addresses.by_ip:
-            life.resolved = True
-            return
-        host = basis.addresses.host_of_service(worker.set.namespace, worker.set.service)
-        life.resolving = True
-        try:
-            await until_known(host, basis.resolve)
-        finally:
-            life.resolving = False
-        life.resolved = True
 
     def _send(self, worker: Worker, life: Life, pod: WorkerPod) -> Again | None:
         """Promises the worker, if it is still the one that was looked at; nothing is awaited from here on."""

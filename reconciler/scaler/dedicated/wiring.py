@@ -15,20 +15,19 @@ from reconciler.scaler.dedicated.wants import Wants
 from reconciler.scaler.knowledge import Knowledge
 from reconciler.scaler.metrics import WorkerMetrics
 from reconciler.scaler.refusals import Refusals
-from reconciler.scaler.resolving import Resolve, by_dns
 
 
-def build(context: Context, knowledge: Knowledge, metrics: WorkerMetrics, resolve: Resolve = by_dns) -> Dedicated:
+def build(context: Context, knowledge: Knowledge, metrics: WorkerMetrics) -> Dedicated:
     """Dedicated workers as the settings want them; in a dry run without anything that could write."""
     settings = context.settings.worker_scaler
-    basis = _basis(context, knowledge, metrics, resolve)
+    basis = _basis(context, knowledge, metrics)
     knowledge.clusters.add_source(basis.snapshot.clusters)
     port, template = settings.worker_port, settings.template_sts_name
     act = None if context.dry_run else Act(context.client, knowledge.stores, template, settings.name, port)
     return Dedicated(basis, Upkeep(basis, act, knowledge.stores), knowledge)
 
 
-def _basis(context: Context, knowledge: Knowledge, metrics: WorkerMetrics, resolve: Resolve) -> Basis:
+def _basis(context: Context, knowledge: Knowledge, metrics: WorkerMetrics) -> Basis:
     settings, rebalance = context.settings.worker_scaler, context.settings.node_rebalance
     return Basis(
         settings=settings,
@@ -43,7 +42,7 @@ def _basis(context: Context, knowledge: Knowledge, metrics: WorkerMetrics, resol
         admission=Admission(knowledge.stores, settings.worker_count_limit),
         report=Report(metrics, context.shared.recorder, settings.namespace, settings.template_sts_name),
         refusals=Refusals(context.client, context.clock, settings.namespace),
-        resolve=resolve,
+        names=knowledge.names,
     )
 
 

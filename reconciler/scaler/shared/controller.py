@@ -189,8 +189,8 @@ class Shared:
         """Returns when clients can be sent to the task's pod by its name; at once for a pod that is not ready."""
         pin, frame = self._standing.memory.pins.get(task), self._frame
         pod = None if pin is None else self._standing.snapshot.pod(pin.ordinal)
-        if pod is not None and pod.ready and not frame.addresses.by_ip:
-            await frame.names.known(pod.uid, frame.addresses.host_of_pod(pod, self._pool))
+        if pod is not None and pod.ready:
+            await frame.names.wait(pod, frame.addresses.host_of_pod(pod, self._pool))
 
     def _too_late(self) -> str:
         pool, within = self._standing.pool(), f"{self._frame.start_timeout:g} s"
@@ -223,8 +223,6 @@ class Shared:
         assert pod is not None
         if pod.set_name != self._pool or pod.ordinal < 0:
             return
-        if old is not None and (new is None or new.uid != old.uid):
-            self._frame.names.forget(old.uid)
         if new is None or not new.ready or (old is not None and (old.uid, old.started) != (new.uid, new.started)):
             self._standing.memory.unsettled(pod.ordinal)
         self._look()
@@ -275,7 +273,7 @@ class Shared:
         pod = self._standing.snapshot.pod(pin.ordinal)
         address = "" if pod is None else self._frame.addresses.shared(pod, self._pool)
         closing = self._standing.closing is not None and pin.ordinal >= self._standing.closing
-        unnamed = pod is not None and self._frame.names.pending(pod.uid)
+        unnamed = pod is not None and self._frame.names.pending(pod)
         ready = bool(address) and pod is not None and pod.ready and not closing and not unnamed
         state = "being removed" if closing else "not known to DNS yet" if unnamed else "not ready"
         reason = "" if ready else f"pod {self._pool}-{pin.ordinal} is {state}"

@@ -10,7 +10,6 @@ from reconciler.scaler.knowledge import Knowledge
 from reconciler.scaler.metrics import WorkerMetrics
 from reconciler.scaler.pods import WorkerPod
 from reconciler.scaler.refusals import Refusals
-from reconciler.scaler.resolving import Names, Resolve, by_dns
 from reconciler.scaler.shared.act import Act
 from reconciler.scaler.shared.assigning import Assigning
 from reconciler.scaler.shared.controller import Frame, Shared
@@ -34,12 +33,10 @@ from reconciler.scaler.status.book import Answer
 _ROUNDS_OLD = 3
 
 
-def build(
-    context: Context, knowledge: Knowledge, metrics: WorkerMetrics, hurry: Callable[[], None], resolve: Resolve = by_dns
-) -> Shared:
+def build(context: Context, knowledge: Knowledge, metrics: WorkerMetrics, hurry: Callable[[], None]) -> Shared:
     """The pool as the settings want it, also one that is switched off, which drains.
 
-    `hurry` has all workers asked at once; `resolve` asks the cluster's DNS for a name.
+    `hurry` has all workers asked at once.
     """
     settings, pool = context.settings.worker_scaler, context.settings.worker_scaler.shared_pool_name
     size = size_of(settings.shared_sts_config)
@@ -63,7 +60,7 @@ def build(
         Refusals(context.client, context.clock, settings.namespace),
         ask,
     )
-    frame = Frame(pool, Addresses.of(settings), Names(resolve), settings.refresh_interval, settings.start_timeout)
+    frame = Frame(pool, Addresses.of(settings), knowledge.names, settings.refresh_interval, settings.start_timeout)
     return Shared(frame, knowledge, standing, Looks(standing, works, report, hurry), report)
 
 

@@ -31,9 +31,6 @@ from reconciler.scaler.knowledge import Knowledge
 from reconciler.scaler.local.controller import Local
 from reconciler.scaler.pods import WorkerPod
 from reconciler.scaler.report import StatusReport
-from reconciler.scaler.status.ask import Workers
-from reconciler.scaler.status.book import Book
-from reconciler.scaler.status.clusters import Clusters
 from reconciler.scaler.status.rounds import Rounds
 from reconciler.scaler.stores import Stores
 from reconciler.scaler.task import TaskId
@@ -65,10 +62,8 @@ class Room:
         self.registry = CollectorRegistry()
         cluster.create(objects.namespace(NAMESPACE), objects.stateful_set(TEMPLATE, namespace=NAMESPACE, replicas=0))
         stores = Stores(client, NAMESPACE, StoreAges(self.registry))
-        workers = Workers(rules, self.network.connector)
-        book = Book(stores, cluster.clock, workers.ask)
-        self.knowledge = Knowledge(stores, book, Clusters(rules.cluster_id, stores), workers, cluster.clock)
-        self.rounds = Rounds(rules, stores, book, self.knowledge.clusters, StatusReport(self.registry))
+        self.knowledge = known = Knowledge.of(rules, stores, self.network.connector, cluster.clock)
+        self.rounds = Rounds(rules, stores, known.book, known.clusters, StatusReport(self.registry))
         self.local_tasks = Local(rules, self.knowledge)
         self._addresses = 0
 

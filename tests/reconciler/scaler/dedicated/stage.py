@@ -44,9 +44,6 @@ from reconciler.scaler.dedicated.wiring import build
 from reconciler.scaler.knowledge import Knowledge
 from reconciler.scaler.metrics import WorkerMetrics
 from reconciler.scaler.report import StatusReport
-from reconciler.scaler.status.ask import Workers
-from reconciler.scaler.status.book import Book
-from reconciler.scaler.status.clusters import Clusters
 from reconciler.scaler.status.rounds import Rounds
 from reconciler.scaler.stores import Stores
 from reconciler.scaler.task import TaskId
@@ -112,13 +109,13 @@ class Process:
         )
         rules = settings.worker_scaler
         stores = Stores(self.client, NAMESPACE, ages)
-        workers = Workers(rules, stage.network.connector)
-        book = Book(stores, stage.cluster.clock, workers.ask)
-        self.knowledge = Knowledge(stores, book, Clusters(rules.cluster_id, stores), workers, stage.cluster.clock)
-        rounds = Rounds(rules, stores, book, self.knowledge.clusters, StatusReport(self.registry))
-        self.dedicated = build(context, self.knowledge, WorkerMetrics(self.registry), stage.resolve)
+        self.knowledge = known = Knowledge.of(
+            rules, stores, stage.network.connector, stage.cluster.clock, stage.resolve
+        )
+        rounds = Rounds(rules, stores, known.book, known.clusters, StatusReport(self.registry))
+        self.dedicated = build(context, known, WorkerMetrics(self.registry))
         recorder = () if shared.recorder is None else (shared.recorder,)
-        self._beside = (*stores.watches, workers, rounds, *recorder)
+        self._beside = (*stores.watches, known.workers, rounds, *recorder)
         self.work = asyncio.ensure_future(self._run())
 
     async def _run(self) -> None:

@@ -289,6 +289,23 @@ async def test_a_name_that_dns_does_not_know_holds_a_client_back_for_seconds_onl
 
 
 @story()
+async def test_the_name_of_a_pod_that_was_made_anew_is_waited_for_again(stage: Stage) -> None:
+    """The Service has no address in between, and DNS remembers that."""
+    process = stage.start()
+    await process.place()
+    stage.names_known = False
+    before = stage.pod()["metadata"]["uid"]
+    stage.remove(PODS, f"{NAME1}-0")
+    await stage.until(lambda: f"{NAME1}-0" in stage.names(PODS) and stage.pod()["metadata"]["uid"] != before)
+    asked = process.ask()
+    await stage.until(lambda: (found := process.dedicated.find(ID1)) is not None and "DNS" in found.reason)
+    await asyncio.sleep(4.0)
+    assert not asked.done()
+    stage.names_known = True
+    assert await stage.until(asked.done) <= 1.0
+
+
+@story()
 async def test_a_worker_that_is_in_order_is_promised_again_without_any_request(stage: Stage) -> None:
     process = stage.start()
     place = await process.place()

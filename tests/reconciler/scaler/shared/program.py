@@ -23,9 +23,6 @@ from reconciler.scaler.report import StatusReport
 from reconciler.scaler.resolving import Resolve, by_dns
 from reconciler.scaler.shared import wiring
 from reconciler.scaler.shared.controller import Shared
-from reconciler.scaler.status.ask import Workers
-from reconciler.scaler.status.book import Book
-from reconciler.scaler.status.clusters import Clusters
 from reconciler.scaler.status.rounds import Rounds
 from reconciler.scaler.stores import Stores
 
@@ -77,10 +74,8 @@ def assemble(client: Client, rules: Settings, around: Surroundings, registry: Co
         dry_run=False,
     )
     stores = Stores(client, scaler.namespace, ages)
-    workers = Workers(scaler, around.connect)
-    book = Book(stores, around.clock, workers.ask)
-    knowledge = Knowledge(stores, book, Clusters(scaler.cluster_id, stores), workers, around.clock)
-    rounds = Rounds(scaler, stores, book, knowledge.clusters, StatusReport(registry))
-    pool = wiring.build(context, knowledge, WorkerMetrics(registry), rounds.hurry, around.resolve)
+    knowledge = Knowledge.of(scaler, stores, around.connect, around.clock, around.resolve)
+    rounds = Rounds(scaler, stores, knowledge.book, knowledge.clusters, StatusReport(registry))
+    pool = wiring.build(context, knowledge, WorkerMetrics(registry), rounds.hurry)
     watches = (Reflector(client, NODES, nodes), *shared.parts, *stores.watches)
-    return Program(pool, knowledge, (*watches, workers, Beside(rounds.name, rounds.run)))
+    return Program(pool, knowledge, (*watches, knowledge.workers, Beside(rounds.name, rounds.run)))
