@@ -7,11 +7,13 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from certs import examine
+from certs import examine, layout
+from certs.consult import here
 from certs.decide import LEAF, Facts
 from certs.examine import Examination
+from certs.inspect import readable
 from certs.layout import Found
-from certs.live import Configuration, configuration, published
+from certs.live import Configuration, bundles, configuration
 from certs.report import Report
 from certs.rotate import Rotation, webhook_replicas
 from certs.spec import spec_of
@@ -56,23 +58,28 @@ class ByHand:
     def where(self) -> str:
         return f"Secret {self._namespace}/{self._name}"
 
+    async def found(self) -> Found | None:
+        """The Secret, None without one. Raises KubeError."""
+        raw = await self.secret.read()
+        return None if raw is None else layout.read(raw)
+
     async def inspect(self) -> Examination:
         """What is there. Raises KubeError."""
-        found = await self.secret.read()
+        found = await self.found()
         selector = self._settings.certs.webhook_configuration_selector
         listed = [each async for each in self._client.list(MUTATING_WEBHOOKS, label_selector=selector)]
         configurations = [configuration(raw) for raw in listed]
         facts = Facts(
             holding=None if found is None else found.holding,
             ours=found is None or found.ours,
-            live=published(configurations),
+            live=tuple(readable(each, "caBundle") for each in bundles(configurations)),
             replicas=await webhook_replicas(self._client, self._namespace),
         )
         return examine.secret(self.where, facts, configurations, self._spec, self._clock.now())
 
     async def issue(self, tell: Tell, *, force: bool) -> None:
         """CA and leaf, where there are none; with `force` another leaf. Raises UsageError, EbbtideError, KubeError."""
-        found = await self.secret.read()
+        found = await self.found()
         if found is not None and found.ours and not force:
             raise UsageError(f"{self.where} is there already: see rotate, or --force for another leaf")
         if found is not None:
@@ -135,7 +142,7 @@ class ByHand:
         raise EbbtideError(f"{self.where} keeps changing: try again")
 
     async def _ours(self) -> Found:
-        found = await self.secret.read()
+        found = await self.found()
         if found is None:
             raise EbbtideError(f"{self.where} does not exist: the leader makes it, or `issue`")
         if not found.ours:
@@ -153,6 +160,7 @@ class ByHand:
             self._spec,
             self._clock,
             Report(CollectorRegistry(), lambda _story: None),
+            here,
         )
         reflector = Reflector(
             client,

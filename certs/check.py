@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from certs import seen
-from certs.inspect import Certificate, Fault, Kind, certificates, date_fault, issued_by, key_fault
+from certs.inspect import Certificate, Fault, Kind, certificates, date_fault, issued_by, issuer_of, key_fault
 from certs.spec import BUNDLE, CERTIFICATE, KEY, Spec
 
 
@@ -33,8 +32,12 @@ class Served:
 
     @property
     def mark(self) -> str:
-        """What the replica writes into the annotation `vocabulary.CA_SEEN_ANNOTATION` of its own pod."""
-        return seen.mark(self.leaf, self.authorities)
+        """What the replica writes into the annotation `vocabulary.CA_SEEN_ANNOTATION` of its own pod.
+
+        `seen.ready_replica` reads it: who has issued the leaf, and the CAs that the replica knows.
+        """
+        issuer = issuer_of(self.leaf, self.authorities)
+        return f"{issuer.short if issuer else ''}/{','.join(authority.short for authority in self.authorities)}"
 
 
 def check(offer: Offer, spec: Spec, now: float) -> Served | Fault:

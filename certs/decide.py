@@ -15,44 +15,28 @@ there are never three; but for a signer that is lost while replicas serve leaves
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
-from certs.inspect import Certificate, Fault, authority_fault, bundle, certificates, leaf_fault
+from certs.inspect import Certificate, Fault, authority_fault, bundle, leaf_fault, readable
 from certs.issue import Pair
 from certs.layout import Holding, Slot, missing
+from certs.look import LOOK_EVERY, Step
 from certs.seen import Replica
 from certs.spec import BUNDLE, CA_NAME, Spec
 
-# How often the wall clock is asked whether something is due.
-LOOK_EVERY: Final = 60.0
 # How often those who are waited for are looked at.
 WAITING: Final = 5.0
 # A replica that has not told for so long that it knows the new CA is not waited for any more.
 UPPER_WAIT: Final = 300.0
 # With nothing to serve, how long API servers get to hear of a new CA. They do within a second.
 MOMENT: Final = 5.0
+# What rounding may make of a sum of epoch seconds: so near to a moment at which something changes nothing is foretold.
+_ROUNDING: Final = 0.01
+# However far the next such moment is.
+_LONGEST: Final = 86_400.0
 
 CA: Final = "ca"
 LEAF: Final = "leaf"
-
-
-class Step(StrEnum):
-    """What is to be done to the Secret."""
-
-    NOTHING = "nothing"
-    REFUSE = "refuse"
-    CREATE = "create"
-    ISSUE_LEAF = "issue-leaf"
-    REPAIR = "repair"
-    BEGIN = "begin-rotation"
-    RECOVER = "recover"
-    CONFIRM = "confirm-published"
-    SWITCH = "switch"
-    RETIRE = "retire"
-
-
-WAITS: Final = frozenset({Step.NOTHING, Step.REFUSE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +88,21 @@ def due_at(certificate: Certificate, backdate: float) -> float:
     return certificate.not_after - life / 3
 
 
+def same_until(facts: Facts, spec: Spec, now: float) -> float:
+    """The next moment (epoch seconds) at which time alone may change the step for these facts, or what it keeps."""
+    moments = (moment for moment in _moments(facts, spec) if moment > now - _ROUNDING)
+    return min([*moments, now + _LONGEST])
+
+
+def replicas_matter(facts: Facts) -> bool:
+    """Whether a decision needs to know the replicas. In most looks nobody has to be asked."""
+    if facts.holding is None:
+        return True
+    holding = facts.holding
+    whole = isinstance(holding.signer, Pair) and not isinstance(holding.old, Fault)
+    return facts.ours and not (whole and holding.next is None)
+
+
 # --- when something is broken ---------------------------------------------------------------------------------------
 
 
@@ -146,7 +145,7 @@ def _readable(found: tuple[Certificate, ...] | Fault) -> tuple[Certificate, ...]
 
 
 def _listed(holding: Holding) -> tuple[Certificate, ...]:
-    return _readable(certificates(holding.listed, BUNDLE))
+    return readable(holding.listed, BUNDLE)
 
 
 def _is_ours(certificate: Certificate, now: float) -> bool:
@@ -251,3 +250,20 @@ def _progress(facts: Facts, holding: Holding, spec: Spec, now: float, *, urgent:
     if behind and not urgent and elapsed < UPPER_WAIT:
         return Decision(Step.NOTHING, f"{', '.join(sorted(behind))} has not heard of the next CA yet", again=WAITING)
     return Decision(Step.SWITCH, "the next CA is known everywhere" if not behind else "it has been published for long")
+
+
+# --- when time alone changes something ------------------------------------------------------------------------------
+
+
+def _moments(facts: Facts, spec: Spec) -> Iterator[float]:
+    """Every time that a decision about these facts compares with now."""
+    holding = facts.holding or Holding()
+    for each in (*map(_certificate, (holding.leaf, holding.signer, holding.next)), *_candidates(facts, holding)):
+        if each is not None:
+            yield from (each.not_before, each.not_after, due_at(each, spec.backdate))
+    if holding.old_until is not None:
+        yield holding.old_until
+    if holding.next is not None:
+        for begun in (holding.published_at, facts.injected_at):
+            if begun is not None:
+                yield from (begun, begun + spec.overlap, begun + MOMENT, begun + UPPER_WAIT)

@@ -6,7 +6,7 @@ from typing import Any
 
 from certs.check import Offer, check
 from certs.decide import Facts, decide
-from certs.inspect import Certificate, Fault, certificates, date_fault, issuer_of
+from certs.inspect import Certificate, Fault, certificates, date_fault, issuer_of, readable
 from certs.issue import Pair
 from certs.layout import Holding, Slot
 from certs.live import Configuration, Entry
@@ -118,7 +118,8 @@ def _distrust(entry: Entry, holding: Holding) -> str:
     """Why API servers would not accept the leaf by this entry."""
     if not isinstance(holding.leaf, Pair):
         return ""
-    if not entry.authorities:
+    authorities = readable(entry.bundle, "caBundle")
+    if not authorities:
         return "caBundle is empty or cannot be read"
-    issuer = issuer_of(holding.leaf.certificate, entry.authorities)
+    issuer = issuer_of(holding.leaf.certificate, authorities)
     return "caBundle does not hold the CA of the leaf" if issuer is None else ""

@@ -93,6 +93,12 @@ def certificates(pem: bytes, what: str) -> tuple[Certificate, ...] | Fault:
         return Fault(Kind.GARBAGE, f"{what} is no certificate")
 
 
+def readable(pem: bytes, what: str) -> tuple[Certificate, ...]:
+    """All certificates of a PEM text, none where it cannot be read."""
+    found = certificates(pem, what)
+    return () if isinstance(found, Fault) else found
+
+
 def certificate(pem: bytes, what: str) -> Certificate | Fault:
     """The only, or first, certificate of a PEM text."""
     found = certificates(pem, what)

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from certs.inspect import Certificate, Fault, certificates
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -15,12 +13,6 @@ class Entry:
 
     name: str
     bundle: bytes
-
-    @property
-    def authorities(self) -> tuple[Certificate, ...]:
-        """The CAs of the bundle, none where it cannot be read."""
-        found = certificates(self.bundle, "caBundle")
-        return () if isinstance(found, Fault) else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +44,9 @@ def configuration(raw: Mapping[str, Any]) -> Configuration:
     )
 
 
-def published(configurations: Iterable[Configuration]) -> tuple[tuple[Certificate, ...], ...]:
-    """The CAs of every entry of all configurations."""
-    return tuple(entry.authorities for each in configurations for entry in each.entries)
+def bundles(configurations: Iterable[Configuration]) -> tuple[bytes, ...]:
+    """What the caBundle of every entry of all configurations holds."""
+    return tuple(entry.bundle for each in configurations for entry in each.entries)
 
 
 def _bundle(entry: Mapping[str, Any]) -> bytes:

@@ -1,17 +1,14 @@
-"""Outcomes → metrics and log lines. Nothing of a key is ever told."""
+"""What the leader tells: outcomes → metrics, log lines and stories. Nothing of a key is ever told."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from certs.decide import Decision, Step
-from certs.inspect import Certificate, Fault
-from certs.issue import Pair
-from certs.layout import Holding
 from certs.live import Configuration
+from certs.look import Answer, Step
 from ebbtide.kube.errors import KubeError
 
 log = structlog.stdlib.get_logger(__name__)
@@ -28,38 +25,15 @@ class Validity:
             registry=registry,
         )
 
-    def set(self, leaf: Certificate | None, authorities: Iterable[Certificate]) -> None:
-        ends = [authority.not_after for authority in authorities]
-        if leaf is not None:
-            self._gauge.labels("leaf").set(leaf.not_after)
-        if ends:
-            self._gauge.labels("ca").set(max(ends))
+    def set(self, leaf: float | None, authorities: float | None) -> None:
+        """The end of the leaf, and of the CA that ends last (epoch seconds); None leaves what was known."""
+        for kind, end in (("leaf", leaf), ("ca", authorities)):
+            if end is not None:
+                self._gauge.labels(kind).set(end)
 
     def clear(self) -> None:
         """Nothing is known (a term is over)."""
         self._gauge.clear()
-
-
-class Reloads:
-    """What the webhook tells about the pairs that it is offered."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._validity = Validity(registry)
-        self._errors = Counter(
-            "certs_reload_errors",
-            "Pairs that were found and not taken, since they could not be used; the one before is still served.",
-            registry=registry,
-        )
-
-    def taken(self, leaf: Certificate, authorities: Iterable[Certificate]) -> None:
-        """A pair is served from now on."""
-        self._validity.set(leaf, authorities)
-        log.info("certificate in use", leaf=leaf.short, serial=f"{leaf.serial:x}", not_after=leaf.not_after)
-
-    def refused(self, fault: Fault, *, serving: bool) -> None:
-        """A pair was found that cannot be used."""
-        self._errors.inc()
-        log.warning("certificate not taken", fault=fault.kind, problem=str(fault), serving_the_one_before=serving)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,26 +84,24 @@ class Report:
         self._said = ""
         self._validity.clear()
 
-    def looked(self, decision: Decision, holding: Holding | None) -> None:
+    def looked(self, answer: Answer) -> None:
         """A look has come to an end; a step that it would take is not taken in a dry run."""
-        if decision.step is Step.REFUSE:
-            self._refuse(decision.why)
-        elif decision.why != self._said:
-            said = "certificates" if decision.step is Step.NOTHING else "would change certificates"
-            log.info(said, step=decision.step, reason=decision.why)
-        self._said = decision.why
-        if holding is not None and decision.step is not Step.REFUSE:
-            leaf = holding.leaf.certificate if isinstance(holding.leaf, Pair) else None
-            self._validity.set(leaf, holding.authorities)
+        if answer.step is Step.REFUSE:
+            self._refuse(answer.why)
+        elif answer.why != self._said:
+            said = "certificates" if answer.step is Step.NOTHING else "would change certificates"
+            log.info(said, step=answer.step, reason=answer.why)
+        self._said = answer.why
+        self._validity.set(answer.leaf_ends, answer.authority_ends)
 
-    def done(self, decision: Decision) -> None:
+    def done(self, answer: Answer) -> None:
         """The step is stored."""
-        if decision.step in _ROTATIONS:
+        if answer.step in _ROTATIONS:
             self._rotations.inc()
-        log.info("certificates changed", step=decision.step, reason=decision.why)
-        if decision.step in _STEPS:
-            kind, reason = _STEPS[decision.step]
-            self._tell(Story(kind, reason, "Rotate", f"{reason}: {decision.why}"))
+        log.info("certificates changed", step=answer.step, reason=answer.why)
+        if answer.step in _STEPS:
+            kind, reason = _STEPS[answer.step]
+            self._tell(Story(kind, reason, "Rotate", f"{reason}: {answer.why}"))
 
     def _refuse(self, why: str) -> None:
         if why != self._said:

@@ -1,26 +1,24 @@
-"""A look at the certificates: read the Secret, decide, carry out step after step, publish the bundle.
+"""A look at the certificates: read the Secret, ask for the next step, store what comes of it, publish the bundle.
 
 Nothing is remembered between looks that matters: a look that is cut off anywhere is taken up by the next one, in this
 process or another. What calls it, how often, and what becomes of its failures is the business of whoever runs it.
 """
 
+from dataclasses import replace
 from typing import Final
 
 import structlog
 
-from certs.decide import WAITS, Decision, Facts, Step, decide
+from certs.consult import Consult
 from certs.inject import Injector
-from certs.inspect import Fault, bundle
-from certs.issue import Pair
-from certs.layout import Found, Holding
-from certs.live import Configuration, published
+from certs.live import Configuration, bundles
+from certs.look import Answer, Question, Step
 from certs.report import Report
 from certs.seen import Replica, ready_replica
 from certs.spec import Spec
-from certs.steps import carried_out
 from certs.store import SecretStore
 from ebbtide.clock import Clock
-from ebbtide.kube.client import Client
+from ebbtide.kube.client import Client, Object
 from ebbtide.kube.errors import Conflict, NotFound
 from ebbtide.kube.resources import PODS
 from ebbtide.kube.store import Store
@@ -45,7 +43,7 @@ class UnsettledError(Exception):
 
 
 class Rotation:
-    """The certificates of one installation. In a dry run steps are told and not taken."""
+    """The certificates of one installation; `consult` says what is next. In a dry run steps are told and not taken."""
 
     def __init__(
         self,
@@ -55,6 +53,7 @@ class Rotation:
         spec: Spec,
         clock: Clock,
         report: Report,
+        consult: Consult,
         *,
         dry_run: bool = False,
     ) -> None:
@@ -64,6 +63,7 @@ class Rotation:
         self._spec = spec
         self._clock = clock
         self._report = report
+        self._advice = Advice(consult)
         self._dry_run = dry_run
         self._injector = Injector(client, configurations, clock, report)
         self._injected_at: float | None = None
@@ -82,65 +82,79 @@ class Rotation:
         if not self._configurations.synced:
             return UNTIL_KNOWN
         for _ in range(_MOST_ROUNDS):
-            found, decision = await self._settle()
-            if found is None or decision.step is not Step.NOTHING:
-                return decision.again
-            result = await self._injector.publish(bundle(found.holding.authorities))
+            answer = await self._settle()
+            if answer.step is not Step.NOTHING:
+                return answer.again
+            result = await self._injector.publish(answer.bundle)
             if not result.wrote:
-                again = decision.again if result.again is None else min(decision.again, result.again)
+                again = answer.again if result.again is None else min(answer.again, result.again)
                 return max(again, SHORTEST)
             self._injected_at = self._clock.now()
         return UNTIL_KNOWN
 
-    async def _settle(self) -> tuple[Found | None, Decision]:
+    async def _settle(self) -> Answer:
         """Takes steps until there is nothing to do but to publish and to wait."""
         conflicts = 0
         for _ in range(_MOST_STEPS):
-            found = await self._secret.read()
-            now = self._clock.now()
-            decision = decide(await self._facts(found), self._spec, now)
-            if decision.step in WAITS or self._dry_run:
-                self._report.looked(decision, found.holding if found else None)
-                return found, decision
+            secret = await self._secret.read()
+            answer = await self._ask(secret)
+            if answer.body is None:
+                self._report.looked(answer)
+                return answer
             try:
-                await self._take(decision, found, now)
+                await self._secret.write(answer.body, anew=secret is None)
             except (Conflict, NotFound) as error:
                 conflicts += 1
                 if conflicts == _ATTEMPTS:
                     raise
                 log.debug("the Secret has changed, deciding again", reason=str(error))
+            else:
+                self._report.done(answer)
         raise UnsettledError("every step leads to another one: what is issued is not what is asked for")
 
-    async def _take(self, decision: Decision, found: Found | None, now: float) -> None:
-        before = Holding() if found is None else found.holding
-        await self._secret.write(carried_out(decision, before, self._spec, now), found)
-        self._report.done(decision)
-
-    async def _facts(self, found: Found | None) -> Facts:
-        return Facts(
-            holding=None if found is None else found.holding,
-            ours=found is None or found.ours,
-            live=published(self._configurations.values()),
-            replicas=await self._replicas(found),
+    async def _ask(self, secret: Object | None) -> Answer:
+        question = Question(
+            name=self._secret.name,
+            secret=secret,
+            bundles=bundles(self._configurations.values()),
+            replicas=None,
             injected_at=self._injected_at,
+            spec=self._spec,
+            now=self._clock.now(),
+            dry_run=self._dry_run,
         )
+        # Without a Secret replicas matter in any case: one question less.
+        if secret is not None:
+            answer = await self._advice.ask(question)
+            if not answer.replicas_matter:
+                return answer
+        replicas = await webhook_replicas(self._client, self._secret.namespace)
+        return await self._advice.ask(replace(question, replicas=replicas))
 
-    async def _replicas(self, found: Found | None) -> tuple[Replica, ...]:
-        if not _replicas_matter(found):
-            return ()
-        return await webhook_replicas(self._client, self._secret.namespace)
+
+class Advice:
+    """Asks nobody what has been answered: the same question until the time of the answer, with replicas or without."""
+
+    def __init__(self, consult: Consult) -> None:
+        self._consult = consult
+        self._given: dict[bool, tuple[Question, Answer]] = {}
+
+    async def ask(self, question: Question) -> Answer:
+        """Raises what the one who is consulted raises."""
+        kind = question.replicas is None
+        if kind in self._given:
+            before, answer = self._given[kind]
+            if before == replace(question, now=before.now) and before.now <= question.now < answer.until:
+                return replace(answer, again=min(answer.again, answer.until - question.now))
+        self._given.pop(kind, None)
+        answer = await self._consult(question)
+        # What is to be stored holds new keys, and is asked for once.
+        if answer.body is None:
+            self._given[kind] = question, answer
+        return answer
 
 
 async def webhook_replicas(client: Client, namespace: str) -> tuple[Replica, ...]:
     """The replicas of the webhook that get requests, and what each says about itself. Raises KubeError."""
     pods = client.list(PODS, namespace=namespace, label_selector=WEBHOOK_PODS)
     return tuple([replica async for raw in pods if (replica := ready_replica(raw)) is not None])
-
-
-def _replicas_matter(found: Found | None) -> bool:
-    """In most looks nobody has to be asked."""
-    if found is None:
-        return True
-    holding = found.holding
-    whole = isinstance(holding.signer, Pair) and not isinstance(holding.old, Fault)
-    return found.ours and not (whole and holding.next is None)

@@ -1,14 +1,13 @@
 """What a webhook replica says about itself in an annotation on its own pod: the CAs it knows, who issued its leaf.
 
 The leader waits for it before it has leaves issued by a new CA, and after an accident learns from it which CA must
-not be forgotten yet. To the replica the text has no meaning: it writes `watch.Served.mark`.
+not be forgotten yet. To the replica the text has no meaning: it writes `check.Served.mark`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from certs.inspect import Certificate, issuer_of
 from ebbtide.vocabulary import CA_SEEN_ANNOTATION
 
 
@@ -19,13 +18,6 @@ class Replica:
     pod: str
     knows: frozenset[str]
     issuer: str
-
-
-def mark(leaf: Certificate, authorities: Iterable[Certificate]) -> str:
-    """The annotation's value for a replica that serves this leaf and knows these CAs."""
-    known = tuple(authorities)
-    issuer = issuer_of(leaf, known)
-    return f"{issuer.short if issuer else ''}/{','.join(authority.short for authority in known)}"
 
 
 def ready_replica(raw: Mapping[str, Any]) -> Replica | None:

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ebbtide.config.admission import Certs
+if TYPE_CHECKING:  # pydantic takes more memory than all else in the child of `certs.consult`
+    from ebbtide.config.admission import Certs
 
 # Names of the files of a pair, and of its CA, in Secrets of type `kubernetes.io/tls` and in mounted directories.
 CERTIFICATE: Final = "tls.crt"
@@ -34,7 +35,7 @@ class Spec:
         return self.names[2]
 
 
-def spec_of(certs: Certs, namespace: str) -> Spec:
+def spec_of(certs: "Certs", namespace: str) -> Spec:
     """What the settings ask for, for a Service of that namespace."""
     service = f"{certs.service_name}.{namespace}"
     own = (certs.service_name, service, f"{service}.svc", f"{service}.svc.cluster.local")

@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
-from certs.decide import CA, LEAF, Decision, Step
+from certs.decide import CA, LEAF, Decision
 from certs.inspect import Fault, authority_fault
 from certs.issue import Pair, new_authority, new_leaf
 from certs.layout import Holding
+from certs.look import Step
 from certs.spec import Spec
 
 

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from certs import layout
-from certs.layout import Found, Holding
-from ebbtide.kube.client import SILENT_AFTER, Client
+from ebbtide.kube.client import SILENT_AFTER, Client, Object
 from ebbtide.kube.errors import NotFound
 from ebbtide.kube.owner import Owner
 from ebbtide.kube.resources import SECRETS
@@ -42,10 +40,10 @@ class SecretStore:
         self._client = client
         self._watched = watched
         self._owner = Owner(client, namespace, owner)
-        self._known: tuple[SecretVersion, Found] | None = None
+        self._known: tuple[SecretVersion, Object] | None = None
 
-    async def read(self) -> Found | None:
-        """What is there now, None without a Secret. Raises KubeError."""
+    async def read(self) -> Object | None:
+        """The Secret as it is now, None without one. Raises KubeError."""
         if self._known is not None and self._watched.age() < SILENT_AFTER:
             version, found = self._known
             if self._watched.get(self.name) == version:
@@ -56,16 +54,17 @@ class SecretStore:
         except NotFound:
             return None
 
-    async def write(self, holding: Holding, before: Found | None) -> Found:
-        """Stores it in the place of what was read. Raises Conflict when that is no longer what is there."""
+    async def write(self, body: Object, *, anew: bool) -> Object:
+        """Stores it, `anew` where there is none, or in the place of the version that it names; what is there then.
+
+        Raises Conflict when that is no longer what is there.
+        """
         self._known = None
-        body = layout.body(self.name, holding, before)
-        body["metadata"] = await self._owner.adopt(body["metadata"])
-        if before is None:
+        body = {**body, "metadata": await self._owner.adopt(body["metadata"])}
+        if anew:
             return self._take(await self._client.create(SECRETS, body, namespace=self.namespace))
         return self._take(await self._client.replace(SECRETS, self.name, body, namespace=self.namespace))
 
-    def _take(self, raw: Mapping[str, Any]) -> Found:
-        found = layout.read(raw)
-        self._known = secret_version(raw), found
-        return found
+    def _take(self, raw: Object) -> Object:
+        self._known = secret_version(raw), raw
+        return raw

@@ -21,7 +21,7 @@ import structlog
 from certs.check import Offer, Served, check
 from certs.inspect import Fault
 from certs.layout import offer_of
-from certs.report import Reloads
+from certs.reloads import Reloads
 from certs.spec import BUNDLE, CERTIFICATE, KEY, Spec, spec_of
 from ebbtide.clock import Clock
 from ebbtide.config.admission import Certs

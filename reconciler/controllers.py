@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ebbtide.model import Cell
+from reconciler.certificates import wiring as certificates
 from reconciler.engine.context import Context, Runnable
 from reconciler.readmission import wiring as readmission
 from reconciler.rebalance import wiring as rebalance
@@ -37,9 +38,6 @@ def build(context: Context) -> Controllers:
         cells = controller.statuses
         found += [controller, readmission.build(context)]
     if context.settings.certs.mode == "self-managed":
-        # cryptography takes 13 MB of memory: only who has certificates made here pays for it.
-        from reconciler.certificates import wiring as certificates  # noqa: PLC0415
-
         found.append(certificates.build(context))
     if context.settings.signals.sqs.queue_url and not context.dry_run:
         # A dry run reads no queue: messages that it has seen would be hidden from whoever can store them.

@@ -23,6 +23,7 @@ import orjson
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Gauge
 
+from certs.consult import Child, Consult, here
 from ebbtide import shapes, vocabulary
 from ebbtide.clock import Clock, SystemClock
 from ebbtide.config import Settings
@@ -111,7 +112,7 @@ async def run(
             user_agent=f"ebbtide-reconciler/{product_version()}",
         ) as client:
             place = Place.of(settings, os.environ, ports.load_data)
-            reconciler = Reconciler(settings, client, clock or SystemClock(), place, dry_run)
+            reconciler = Reconciler(settings, client, clock or SystemClock(), place, dry_run, consult=Child())
             await Supervisor(reconciler.health, stopping or asyncio.Event()).run(*reconciler.parts(ports))
 
 
@@ -126,8 +127,12 @@ class Reconciler:
         place: Place,
         dry_run: bool,
         connect: Connect = sockets,
+        consult: Consult = here,
     ) -> None:
-        """`connect` makes connections to what is not the API server: workers, and other replicas."""
+        """`connect` makes connections to what is not the API server: workers, and other replicas.
+
+        `consult` answers what is asked about certificates.
+        """
         self.health = Health()
         self.registry = new_registry("reconciler")
         self._settings = settings
@@ -136,6 +141,7 @@ class Reconciler:
         self._place = place
         self._dry_run = dry_run
         self._connect = connect
+        self._consult = consult
         self._waiting_for = "the cluster has not been asked yet"
         labels = settings.node_rebalance.labels
         self._nodes: Store[NodeFacts] = Store(lambda raw: node_facts(raw, labels), shapes.Node)
@@ -271,6 +277,7 @@ class Reconciler:
             deployment=self._place.deployment,
             dry_run=self._dry_run,
             connect=self._connect,
+            consult=self._consult,
         )
 
     def _watch_health(self) -> None:

@@ -26,7 +26,7 @@ from typing import Final
 
 import structlog
 
-from certs.report import Reloads
+from certs.reloads import Reloads
 from certs.watch import source_of
 from ebbtide import vocabulary
 from ebbtide.clock import Clock, SystemClock

@@ -2,7 +2,7 @@
 
 from typing import Final, Literal
 
-from certs.decide import LOOK_EVERY
+from certs.look import LOOK_EVERY
 from certs.rotate import Rotation
 from reconciler.engine.beside import Beside, running
 from reconciler.engine.controller import Again, Controller

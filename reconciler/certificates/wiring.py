@@ -26,6 +26,7 @@ def build(context: Context) -> Certificates:
         spec_of(certs, context.namespace),
         context.clock,
         Report(context.registry, _teller(context)),
+        context.consult,
         dry_run=context.dry_run,
     )
     selector, named = certs.webhook_configuration_selector, f"metadata.name={certs.secret_name}"

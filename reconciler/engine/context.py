@@ -7,6 +7,7 @@ from typing import Protocol
 import aiohttp
 from prometheus_client import CollectorRegistry
 
+from certs.consult import Consult, here
 from ebbtide.clock import Clock
 from ebbtide.config import Settings
 from ebbtide.kube.client import Client
@@ -31,7 +32,7 @@ class Context:
     kept up to date by the program, leading or not, and complete before any controller runs; what is `shared` is run
     while this process leads. `ages` is told of every further watch. `namespace` is where the product lives, `identity`
     this process's name in the election, `deployment` owns its Lease and certificates. `connect` makes the way to
-    everything but the API server: workers, and other replicas.
+    everything but the API server: workers, and other replicas. `consult` answers what is asked about certificates.
     """
 
     settings: Settings
@@ -46,6 +47,7 @@ class Context:
     deployment: str
     dry_run: bool
     connect: Connect = sockets
+    consult: Consult = here
 
 
 class Runnable(Protocol):

@@ -3,11 +3,14 @@
 from dataclasses import dataclass, replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from certs.decide import LOOK_EVERY, MOMENT, UPPER_WAIT, Facts, Step, decide, due_at
+from certs.decide import MOMENT, UPPER_WAIT, Facts, decide, due_at, same_until
 from certs.inspect import Certificate, Fault, Kind, key_fault
 from certs.issue import Pair, new_authority, new_leaf
 from certs.layout import Holding
+from certs.look import LOOK_EVERY, Step
 from certs.seen import Replica
 from tests.certs.builders import (
     DAY,
@@ -216,6 +219,37 @@ def test_the_next_step(case: Case) -> None:
         assert decision.kept == case.kept
     if case.again is not None:
         assert decision.again == pytest.approx(case.again)
+
+
+# Near to these times something happens to one case or the other.
+MOMENTS = (
+    *(NOW, NOW + MOMENT, NOW + 60, NOW + UPPER_WAIT, NOW + DAY, NOW + 59 * DAY, NOW + 60 * DAY),
+    *(LEAF_DUE, CA_DUE, leaf().certificate.not_after, FIRST.not_after, young.certificate.not_before),
+)
+AWAY = st.sampled_from([0.0, 0.5, 2.0, 20.0, 200.0, HOUR, 0.9 * DAY])
+
+
+@settings(max_examples=1500, deadline=None)
+@given(
+    case=st.sampled_from(CASES),
+    moment=st.sampled_from(MOMENTS),
+    away=AWAY,
+    injected=st.sampled_from([None, NOW - 10, NOW + 50]),
+    part=st.floats(0.0, 1.0, exclude_max=True),
+)
+def test_until_the_time_that_is_foretold_every_decision_is_the_same(
+    case: Case, moment: float, away: float, injected: float | None, part: float
+) -> None:
+    """So that whoever remembers one need not ask again: nothing but the facts can change it before."""
+    facts = Facts(case.holding, case.ours, case.live, case.replicas, injected)
+    now = moment - away
+    end = same_until(facts, SPEC, now)
+    assert now - 0.011 < end <= now + DAY
+    first = decide(facts, SPEC, now)
+    for later in (now + part * (end - now), end - 0.001):
+        if now < later < end:
+            decision = decide(facts, SPEC, later)
+            assert (decision.step, decision.kept, decision.broken) == (first.step, first.kept, first.broken)
 
 
 def test_a_bundle_that_had_to_be_written_again_begins_the_overlap_anew() -> None:

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from certs.consult import NoAnswerError, here
 from certs.issue import Pair
 from certs.layout import Holding
+from certs.look import Answer as Advised
+from certs.look import Question
 from ebbtide.sim.deletion import Deletion
 from ebbtide.sim.faults import Answer, When
 from ebbtide.sim.kinds import MUTATING_WEBHOOKS, SECRETS
@@ -59,6 +62,41 @@ def test_wh_43_a_first_start_makes_one_ca_and_one_leaf_and_publishes_it() -> Non
         assert (world.step, world.most) == ("stable", 1)
 
     assert no_errors(play(story))
+
+
+def test_nobody_is_asked_about_certificates_while_nothing_changes() -> None:
+    """Answers take a process with cryptography in it: a look that finds all as it was does without."""
+
+    async def story(world: World) -> None:
+        await installed(world)
+        asked = world.leaders[0].asked
+        before = len(asked)
+        await asyncio.sleep(20 * 3600)
+        assert len(asked) == before
+        world.garble(tls_key=b"garbage")
+        await world.until(world.served_everywhere, within=5)
+        assert before < len(asked) <= before + 3
+
+    assert no_errors(play(story))
+
+
+def test_who_cannot_be_consulted_is_asked_again() -> None:
+    """A child that was killed costs a look and nothing else."""
+
+    async def story(world: World) -> None:
+        await installed(world)
+        leader = world.leaders[0]
+
+        async def fails(_question: Question) -> Advised:
+            leader.consult = here
+            raise NoAnswerError("killed")
+
+        leader.consult = fails
+        world.garble(tls_key=b"garbage")
+        await world.until(world.served_everywhere, within=10)
+
+    logs = play(story)
+    assert [str(entry["exc_info"]) for entry in logs if entry["log_level"] in ERRORS] == ["killed"]
 
 
 def test_wh_44_five_that_start_at_once_end_with_one_ca() -> None:

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from certs.check import Served
 from certs.issue import Pair, new_authority, new_leaf
-from certs.report import Reloads
+from certs.reloads import Reloads
 from certs.watch import Source, source_of
 from ebbtide.kube.access import from_url
 from ebbtide.kube.client import Client

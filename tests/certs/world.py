@@ -15,9 +15,11 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from certs.check import Served
+from certs.consult import Consult, here
 from certs.inspect import Certificate, Fault, certificates, date_fault, issuer_of
 from certs.layout import Found, read
-from certs.report import Reloads
+from certs.look import Answer, Question
+from certs.reloads import Reloads
 from certs.watch import source_of
 from ebbtide.config import Settings
 from ebbtide.kube.client import Client
@@ -75,13 +77,15 @@ def configuration(name: str, *entries: str, labelled: bool = True) -> Object:
 
 
 class Leader:
-    """One process that leads from its start to its end."""
+    """One process that leads from its start to its end; `consult` is who answers what it has `asked`."""
 
     def __init__(self, world: "World", name: str) -> None:
         self.name = name
         self.tap = Wiretap(world.cluster, name, world.journal)
         self.registry = CollectorRegistry()
         self.alive = True
+        self.asked: list[Question] = []
+        self.consult: Consult = here
         client = Client(self.tap.access(), field_manager="ebbtide-reconciler", user_agent=name)
         permitted = client.permitted(lambda: self.alive)
         ages = StoreAges(self.registry)
@@ -98,6 +102,7 @@ class Leader:
             identity=name,
             deployment="",
             dry_run=False,
+            consult=self._consult,
         )
         self.controller = wiring.build(context)
         self.task = asyncio.ensure_future(self._run(client))
@@ -105,6 +110,10 @@ class Leader:
     async def _run(self, client: Client) -> None:
         async with client, running(self._shared.parts):
             await self.controller.run()
+
+    async def _consult(self, question: Question) -> Answer:
+        self.asked.append(question)
+        return await self.consult(question)
 
     def kill(self) -> None:
         """From now on nothing leaves it."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from certs.reloads import Reloads
 from certs.report import REASONS as CERTIFICATE_REASONS
-from certs.report import Reloads
 from certs.report import Report as CertificatesReport
 from ebbtide.clock import SystemClock
 from ebbtide.config import Settings
