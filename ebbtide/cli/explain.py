@@ -12,6 +12,7 @@ from rich.table import Table
 
 from ebbtide.cli import admission
 from ebbtide.cli.asking import Terminal, add_flags, add_url, ask, duration, plain, print_json
+from ebbtide.cli.tables import table
 from ebbtide.cli.workers import of_task
 from ebbtide.clock import SystemClock
 from ebbtide.config import Settings
@@ -31,6 +32,7 @@ Raw = dict[str, Any]
 
 # The nodes of a zone may be thousands; the JSON form has all of them.
 _MOST_NODES: Final = 20
+_INDENT: Final = 2
 # A node has up to 110 pods by default, and they may all be held by one budget.
 _MOST_HELD: Final = 20
 _ADMITTED: Final = {"mutated": "changed", "unchanged": "left as it is", "skipped": "left alone"}
@@ -127,7 +129,7 @@ def show(explanation: Explanation, terminal: Terminal) -> None:
     terminal.show(_indented(words))
     nodes = explanation.facts.get("nodes") or []
     if nodes:
-        terminal.show(_indented(_marks(_foremost(nodes))))
+        terminal.show(_indented(_marks(_foremost(nodes), terminal.width - _INDENT)))
     if len(nodes) > _MOST_NODES:
         terminal.show(plain(f"  … and {len(nodes) - _MOST_NODES} more nodes; --output json has all of them"))
 
@@ -214,16 +216,11 @@ def _of_group(facts: Any) -> Iterator[Line]:
         yield "rule", f"hold-down = {facts['rules']['holdDownSeconds']:g} s after the last signal has gone"
 
 
-def _marks(nodes: list[dict[str, Any]]) -> Table:
+def _marks(nodes: list[dict[str, Any]], width: int) -> Table:
     """Nodes with their marks."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column("NODE", overflow="fold")
-    for name in ("SIGNAL", "TAINTED", "CORDONED", "READY", "GOING"):
-        table.add_column(name, no_wrap=True)
-    for node in nodes:
-        flags = (node[key] for key in ("signal", "prevent", "cordoned", "ready", "deleting"))
-        table.add_row(plain(node["name"]), *(plain("yes" if flag else "-") for flag in flags))
-    return table
+    marks = ("signal", "prevent", "cordoned", "ready", "deleting")
+    rows = [[plain(node["name"]), *(plain("yes" if node[mark] else "-") for mark in marks)] for node in nodes]
+    return table(("NODE", "SIGNAL", "TAINTED", "CORDONED", "READY", "GOING"), rows, width, keys=1, folded=("NODE",))
 
 
 def _foremost(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -233,7 +230,7 @@ def _foremost(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _indented(what: RenderableType) -> Padding:
-    return Padding(what, (0, 0, 0, 2))
+    return Padding(what, (0, 0, 0, _INDENT))
 
 
 def _listed(names: Iterable[str]) -> str:

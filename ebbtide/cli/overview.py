@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ebbtide.cli.asking import duration, plain
+from ebbtide.cli.tables import table
 from ebbtide.cli.workers import workers
 from ebbtide.kube.client import SILENT_AFTER
 from reconciler.sources import Answer
@@ -24,6 +25,7 @@ _STYLES: Final = {
     "ineffective": "bold red",
     "stale-template": "bold red",
 }
+_NAMES: Final = ("GROUP", "ZONE", "STATE", "FOR", "SIGNALS", "NODES", "TAINTED", "CORDONED")
 # From here on the reasons have room beside the figures; below it each has lines of its own.
 _WIDE: Final = 132
 _MOST_NAMES: Final = 10
@@ -56,10 +58,10 @@ def picture(answer: Answer, width: int) -> RenderableType:
         left_out = f"signalled, but without the labels of a node group and a zone, and left alone: {names}"
         parts.append(plain(f"note: {left_out}", "yellow"))
     parts.append(Text())
-    parts.append(_table(cells, found["at"], width) if cells else plain(_NO_CELLS))
+    parts.append(_cells(cells, found["at"], width) if cells else plain(_NO_CELLS))
     if width < _WIDE:
         parts += _reasons(cells)
-    parts += workers(found.get("workers"))
+    parts += workers(found.get("workers"), width)
     return Group(*parts)
 
 
@@ -75,18 +77,11 @@ def _head(found: dict[str, Any]) -> Text:
     return plain(f"leader: {leader['identity']}{since} ({seen})", "bold")
 
 
-def _table(cells: list[dict[str, Any]], at: str, width: int) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for name in ("GROUP", "ZONE"):
-        table.add_column(name, overflow="fold")
-    for name in ("STATE", "FOR", "SIGNALS", "NODES", "TAINTED", "CORDONED"):
-        table.add_column(name, no_wrap=True)
+def _cells(cells: list[dict[str, Any]], at: str, width: int) -> Table:
+    names, rows = _NAMES, [_row(cell, at) for cell in cells]
     if width >= _WIDE:
-        table.add_column("WHY", overflow="fold")
-    for cell in cells:
-        row = _row(cell, at)
-        table.add_row(*row, plain(_why(cell))) if width >= _WIDE else table.add_row(*row)
-    return table
+        names, rows = (*names, "WHY"), [[*row, plain(_why(cell))] for row, cell in zip(rows, cells, strict=True)]
+    return table(names, rows, width, keys=3, folded=("GROUP", "ZONE", "WHY"))
 
 
 def _row(cell: dict[str, Any], at: str) -> list[Text]:

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from ebbtide.cli.asking import duration, plain
+from ebbtide.cli.tables import table
 from ebbtide.counting import count
 
 Raw = dict[str, Any]
@@ -27,7 +27,7 @@ _MOST: Final = 20
 _TASK_STATES: Final = ("waiting", "running", "ended")
 
 
-def workers(found: Raw | None) -> Iterator[RenderableType]:
+def workers(found: Raw | None, width: int) -> Iterator[RenderableType]:
     """Nothing for a worker scaler that is switched off."""
     if not found or not found["run"]:
         return
@@ -40,10 +40,10 @@ def workers(found: Raw | None) -> Iterator[RenderableType]:
         yield plain(f"note: no task can be told from an unknown one yet: {found['unread']}", "yellow")
     if found["dedicated"]:
         yield Text()
-        yield from _dedicated(found["dedicated"])
+        yield from _dedicated(found["dedicated"], width)
     if found["shared"] and (found["shared"]["replicas"] or found["shared"]["conditions"]):
         yield Text()
-        yield from _shared(found["shared"])
+        yield from _shared(found["shared"], width)
 
 
 def of_task(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -75,37 +75,30 @@ def _summary(found: Raw) -> str:
     return f"{', '.join(parts)}; tasks: {tasks or 'none'}"
 
 
-def _dedicated(listed: list[Raw]) -> Iterator[RenderableType]:
-    table = _table("WORKER", "STATE", "DATA", "WHY")
+def _dedicated(listed: list[Raw], width: int) -> Iterator[RenderableType]:
+    rows = []
     order = sorted(listed, key=lambda each: (not each["trouble"], each["state"] in ("busy", "idle"), each["name"]))
     for each in order[:_MOST]:
         why = f"{each['trouble']}: {each['reason']}" if each["trouble"] else each["reason"]
-        table.add_row(plain(each["name"]), _state(each["state"]), plain(_gib(each["dataSize"])), plain(why))
-    yield table
+        rows.append([plain(each["name"]), _state(each["state"]), plain(_gib(each["dataSize"])), plain(why)])
+    yield table(("WORKER", "STATE", "DATA", "WHY"), rows, width, keys=2, folded=("WORKER", "WHY"))
     if len(order) > _MOST:
         yield plain(f"… and {len(order) - _MOST} more; --output json has all of them")
 
 
-def _shared(pool: Raw) -> Iterator[RenderableType]:
+def _shared(pool: Raw, width: int) -> Iterator[RenderableType]:
     if pool["paused"]:
         yield plain("the pool is paused by annotation: nothing is scaled", "bold yellow")
     for condition in pool["conditions"]:
         yield plain(f"{condition['reason']}: {condition['note']}", "yellow")
     if not pool["pods"]:
         return
-    table = _table("POD", "STATE", "RUNNING", "ENDED", "PROMISED", "IDLE")
+    rows = []
     for pod in pool["pods"]:
         idle = "-" if pod["idleSeconds"] is None else duration(pod["idleSeconds"])
         figures = (plain(pod[key] or "-") for key in ("running", "ended", "reserved"))
-        table.add_row(plain(pod["ordinal"]), _state(pod["state"]), *figures, plain(idle))
-    yield table
-
-
-def _table(*names: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for name in names:
-        table.add_column(name, overflow="fold", no_wrap=name not in ("WORKER", "WHY"))
-    return table
+        rows.append([plain(pod["ordinal"]), _state(pod["state"]), *figures, plain(idle)])
+    yield table(("POD", "STATE", "RUNNING", "ENDED", "PROMISED", "IDLE"), rows, width, keys=2, folded=())
 
 
 def _state(state: str) -> Text:

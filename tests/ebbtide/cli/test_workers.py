@@ -16,7 +16,7 @@ WIDTHS: Final = (60, 100, 200)
 
 def lines(found: dict[str, Any] | None, width: int = 200) -> list[str]:
     console = Console(file=StringIO(), width=width, markup=False, emoji=False, highlight=False)
-    console.print(Group(*workers(found)))
+    console.print(Group(*workers(found, width)))
     assert isinstance(console.file, StringIO)
     return [line.rstrip() for line in console.file.getvalue().splitlines() if line.strip()]
 
