@@ -53,6 +53,7 @@ def test_what_a_row_is_about_is_never_lost(width: int) -> None:
     lines = drawn(ROWS, width)
     assert max(map(len, lines)) <= width
     starts = [at for at in range(len(lines[0])) if at == 0 or (lines[0][at - 2 : at] == "  " and lines[0][at] != " ")]
+    assert len(starts) >= 3
     for column, start in enumerate(starts[:3]):
         end = starts[column + 1] if column + 1 < len(starts) else width
         cells = "".join(line[start:end].strip() for line in lines)
