@@ -58,6 +58,8 @@ MIRROR_POD_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
 # --- load-data workers --------------------------------------------------------------------------------------------
 POOL_DEDICATED: Final = "dedicated"
+# Tells the pods of one worker, or of the pool, from all others: the name of their set.
+SERVICE_LABEL: Final = "app.kubernetes.io/service"
 # On the StatefulSet of a dedicated worker: whose it is. Names may be shortened, so no id is ever read from one.
 TASK_ID_ANNOTATION: Final = "ebbtide/task-id"
 DATA_SIZE_ANNOTATION: Final = "ebbtide/data-size"

@@ -19,7 +19,6 @@ Raw = Mapping[str, Any]
 
 # In the order in which they go: what belongs to a set goes after it by itself, or is taken then.
 KINDS: Final = (STATEFUL_SETS, SERVICES, CONFIG_MAPS, PDBS, PERSISTENT_VOLUME_CLAIMS)
-_SERVICE_LABEL: Final = "app.kubernetes.io/service"
 _POOLS: Final = (vocabulary.POOL_DEDICATED, vocabulary.POOL_SHARED)
 
 
@@ -61,7 +60,7 @@ def is_ours(kind: Resource, raw: Raw, pool: str) -> bool:
         return _is_our_set(of, mapping(metadata, "annotations"))
     if kind is PERSISTENT_VOLUME_CLAIMS:
         return _is_our_claim(of, labels, pool)
-    return of in _POOLS and labels.get(_SERVICE_LABEL) == name
+    return of in _POOLS and labels.get(vocabulary.SERVICE_LABEL) == name
 
 
 def _is_our_set(of: object, annotations: Iterable[str]) -> bool:
@@ -73,4 +72,4 @@ def _is_our_set(of: object, annotations: Iterable[str]) -> bool:
 def _is_our_claim(of: object, labels: Raw, pool: str) -> bool:
     if of == vocabulary.POOL_DEDICATED:
         return bool(labels.get(vocabulary.WORKER_LABEL))
-    return of == vocabulary.POOL_SHARED and labels.get(_SERVICE_LABEL) == pool
+    return of == vocabulary.POOL_SHARED and labels.get(vocabulary.SERVICE_LABEL) == pool

@@ -54,6 +54,19 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class Story:
+    """The words of an event, as yet without the object that it is about."""
+
+    kind: Literal["Normal", "Warning"]
+    reason: str
+    action: str
+    note: str
+
+    def about(self, regarding: Regarding) -> Event:
+        return Event(regarding, self.kind, self.reason, self.action, self.note)
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """An event and the epoch second at which it was told."""
 

@@ -23,6 +23,7 @@ from ebbtide.kube.errors import (
     Forbidden,
     Gone,
     Invalid,
+    KubeError,
     Misconfigured,
     NamespaceTerminating,
     NoCredentials,
@@ -110,6 +111,11 @@ def _judge_fault(error: Exception) -> Verdict:
             return Verdict(Retry.BACKOFF, "server-fault")
         case _:
             return Verdict(Retry.DEFECT, "defect")
+
+
+def may_be_done(error: KubeError) -> bool:
+    """Whether a write may have happened although its request failed."""
+    return isinstance(error, Unreachable | ServerFault)
 
 
 def words(error: Exception) -> str:

@@ -5,7 +5,6 @@ may be starting.
 """
 
 from ebbtide.kube.client import Client
-from ebbtide.kube.errors import KubeError, ServerFault, Unreachable
 from ebbtide.kube.resources import PODS
 from reconciler.readmission.decide import PendingPod
 
@@ -21,8 +20,3 @@ class Act:
         await self._client.delete(
             PODS, pod.name, namespace=pod.traits.namespace, uid=pod.uid, resource_version=pod.resource_version
         )
-
-
-def may_be_done(error: KubeError) -> bool:
-    """Whether the deletion may have happened although its request failed."""
-    return isinstance(error, Unreachable | ServerFault)

@@ -13,7 +13,8 @@ from ebbtide.model import ClaimFacts, NamespaceFacts, VolumeFacts
 from reconciler.engine.beside import Beside, running
 from reconciler.engine.controller import Again, Controller
 from reconciler.engine.informer import connect
-from reconciler.readmission.act import Act, may_be_done
+from reconciler.engine.verdict import may_be_done
+from reconciler.readmission.act import Act
 from reconciler.readmission.decide import Deletion, OwnerKey, PendingPod, Plan, decide
 from reconciler.readmission.memory import CONFIRM_WITHIN, Memory
 from reconciler.readmission.report import Report

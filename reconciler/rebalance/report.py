@@ -17,7 +17,7 @@ from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.kube.errors import ApiError
 from ebbtide.kube.resources import NODES, PODS
 from ebbtide.model import Cell, NodeFacts, PodFacts
-from reconciler.engine.events import Event, Recorder, Regarding
+from reconciler.engine.events import Recorder, Regarding, Story
 from reconciler.rebalance import stories
 from reconciler.rebalance.act import Outcome
 from reconciler.rebalance.answers import Result
@@ -186,7 +186,7 @@ class Report:
             if name in nodes and name in refused and isinstance(error, ApiError):
                 self._emit(nodes[name], stories.not_written(refused[name], error.message))
 
-    def _emit_about(self, look: Look, story: stories.Story) -> None:
+    def _emit_about(self, look: Look, story: Story) -> None:
         """An event about a zone goes to its oldest signal's node, without a signal to the first one."""
         self._emit(look.plan.signals[0].node if look.plan.signals else look.facts.live[0], story)
 
@@ -247,12 +247,12 @@ class Report:
         if gone and node.cell is not None:
             self._evicted.remove(node.name, node.cell.group, node.cell.zone)
 
-    def _emit(self, node: NodeFacts, story: stories.Story) -> None:
+    def _emit(self, node: NodeFacts, story: Story) -> None:
         self._tell(Regarding(NODES, node.name, node.uid), story)
 
-    def _tell(self, regarding: Regarding, story: stories.Story) -> None:
+    def _tell(self, regarding: Regarding, story: Story) -> None:
         if self._recorder is not None:
-            self._recorder.emit(Event(regarding, story.kind, story.reason, story.action, story.note))
+            self._recorder.emit(story.about(regarding))
 
 
 class _CellFigures(Collector):

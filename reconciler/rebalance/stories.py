@@ -1,12 +1,11 @@
 """What people are told about zones and nodes: what happened, to which object, why, and what to do."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from textwrap import shorten
-from typing import Literal
 
 from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import Cell, NodeFacts, PodFacts
+from reconciler.engine.events import Story
 from reconciler.rebalance.answers import Result
 from reconciler.rebalance.drain import Asked
 from reconciler.rebalance.plan import Change, NodeWrite, Plan
@@ -14,16 +13,6 @@ from reconciler.rebalance.verdict import State, Verdict
 
 # Of the API server's own words, so that what to do still fits into a note's 1 kB.
 _LONGEST_WORDS = 300
-
-
-@dataclass(frozen=True, slots=True)
-class Story:
-    """The words of an event; see `reconciler.engine.events.Event`."""
-
-    kind: Literal["Normal", "Warning"]
-    reason: str
-    action: str
-    note: str
 
 
 def changed(plan: Plan, verdict: Verdict, before: State | None, rules: NodeRebalance) -> Story | None:

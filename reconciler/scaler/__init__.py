@@ -14,7 +14,7 @@
     watching     does not believe at once that all pods are gone
     refusals     why pods of workers are not made; resolving: whether DNS knows their names
     address      where workers are reached
-    template     what workers are copied from
+    template     what workers are copied from; objects: what all that is made for them has in common
     size         how large a worker's pod is
     budget       keeps busy workers from being evicted
     needs        permissions

@@ -7,7 +7,7 @@ from ebbtide import vocabulary
 from ebbtide.errors import EbbtideError
 from ebbtide.exclusion.fields import mapping, sequence
 from ebbtide.kube.client import Client
-from ebbtide.kube.errors import AlreadyExists, KubeError, NotFound, ServerFault, Unreachable
+from ebbtide.kube.errors import AlreadyExists, NotFound
 from ebbtide.kube.patch import Operation, add, pointer, remove, test
 from ebbtide.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES, STATEFUL_SETS, Resource
 from ebbtide.model import format_time
@@ -129,11 +129,6 @@ class Act:
         except NotFound:
             return False
         return True
-
-
-def may_be_done(error: KubeError) -> bool:
-    """Whether the write may have happened although its request failed."""
-    return isinstance(error, Unreachable | ServerFault)
 
 
 def _owners(raw: Raw) -> tuple[str, ...]:

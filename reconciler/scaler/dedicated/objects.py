@@ -3,20 +3,17 @@
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from ebbtide import vocabulary
-from ebbtide.kube.resources import SERVICES, STATEFUL_SETS
+from ebbtide.kube.resources import STATEFUL_SETS
 from ebbtide.model import CellLabels
 from reconciler.scaler.contract import Arrival
+from reconciler.scaler.objects import Object, headless_service, labels
 from reconciler.scaler.pods import WorkerSet
 from reconciler.scaler.size import Size
 from reconciler.scaler.template import Template, Wear, claim_templates, pod_template
 
-Object = dict[str, Any]
-
-# Tells the pods of one worker from all others; the set's name, which no other set has at the same time.
-SERVICE_LABEL: Final = "app.kubernetes.io/service"
 # Belong to the template's own life, or are replaced as a whole.
 _NOT_COPIED: Final = frozenset(
     {
@@ -44,7 +41,7 @@ class Plan:
 
 def stateful_set(template: Template, plan: Plan, cells: CellLabels) -> Object:
     """The set of one pod. Its volumes go with it; nothing restarts the pod but its own end."""
-    pod_labels = {**_labels(plan.name, plan.component), vocabulary.BUSY_LABEL: "true"}
+    pod_labels = {**labels(plan.name, plan.component, vocabulary.POOL_DEDICATED), vocabulary.BUSY_LABEL: "true"}
     wear = Wear(pod_labels, {}, str(plan.arrival.task))
     claims = {vocabulary.POOL_LABEL: vocabulary.POOL_DEDICATED, vocabulary.WORKER_LABEL: plan.name}
     kept = {key: deepcopy(value) for key, value in template.spec.items() if key not in _NOT_COPIED}
@@ -54,14 +51,14 @@ def stateful_set(template: Template, plan: Plan, cells: CellLabels) -> Object:
         "metadata": {
             "name": plan.name,
             "namespace": template.namespace,
-            "labels": _labels(plan.name, plan.component),
+            "labels": labels(plan.name, plan.component, vocabulary.POOL_DEDICATED),
             "annotations": _annotations(plan.arrival),
         },
         "spec": {
             **kept,
             "replicas": 1,
             "serviceName": plan.name,
-            "selector": {"matchLabels": {SERVICE_LABEL: plan.name}},
+            "selector": {"matchLabels": {vocabulary.SERVICE_LABEL: plan.name}},
             "updateStrategy": {"type": "OnDelete"},
             "template": pod_template(template, wear, plan.size, cells),
             "volumeClaimTemplates": claim_templates(template, claims, plan.size),
@@ -71,37 +68,15 @@ def stateful_set(template: Template, plan: Plan, cells: CellLabels) -> Object:
 
 
 def service(owner: WorkerSet, component: str, port: int) -> Object:
-    """The headless Service of a set that exists; it goes with the set.
-
-    It publishes the pod's address before the pod is ready, so that the name is known everywhere when a client gets it.
-    """
+    """The headless Service of a set that exists; it goes with the set."""
     reference = {"apiVersion": STATEFUL_SETS.api_version, "kind": STATEFUL_SETS.kind, "name": owner.name}
-    return {
-        "apiVersion": SERVICES.api_version,
-        "kind": SERVICES.kind,
-        "metadata": {
-            "name": owner.service,
-            "namespace": owner.namespace,
-            "labels": _labels(owner.name, component),
-            "ownerReferences": [{**reference, "uid": owner.uid}],
-        },
-        "spec": {
-            "clusterIP": "None",
-            "publishNotReadyAddresses": True,
-            "selector": {SERVICE_LABEL: owner.name},
-            "ports": [{"name": "load-data", "port": port, "targetPort": port, "protocol": "TCP"}],
-        },
+    metadata = {
+        "name": owner.service,
+        "namespace": owner.namespace,
+        "labels": labels(owner.name, component, vocabulary.POOL_DEDICATED),
+        "ownerReferences": [{**reference, "uid": owner.uid}],
     }
-
-
-def _labels(name: str, component: str) -> Mapping[str, str]:
-    return {
-        "app": component,
-        "app.kubernetes.io/name": component,
-        "app.kubernetes.io/component": component,
-        SERVICE_LABEL: name,
-        vocabulary.POOL_LABEL: vocabulary.POOL_DEDICATED,
-    }
+    return headless_service(metadata, owner.name, port)
 
 
 def _annotations(arrival: Arrival) -> Mapping[str, str]:

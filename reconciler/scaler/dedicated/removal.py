@@ -8,7 +8,8 @@ from typing import Final
 
 from ebbtide.kube.errors import Conflict, KubeError, NotFound
 from reconciler.engine.controller import Again
-from reconciler.scaler.dedicated.act import Act, may_be_done
+from reconciler.engine.verdict import may_be_done
+from reconciler.scaler.dedicated.act import Act
 from reconciler.scaler.dedicated.basis import Basis
 from reconciler.scaler.dedicated.decide import SHORTEST, Verdict, decide
 from reconciler.scaler.dedicated.memory import Life

@@ -7,7 +7,7 @@ import structlog
 
 from ebbtide.kube.resources import PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
 from ebbtide.vocabulary import POOL_DEDICATED
-from reconciler.engine.events import Event, Recorder, Regarding
+from reconciler.engine.events import Recorder, Regarding, Story
 from reconciler.scaler.contract import Arrival, Unavailable
 from reconciler.scaler.dedicated import stories
 from reconciler.scaler.dedicated.decide import Trouble, Verdict
@@ -118,9 +118,9 @@ class Report:
     def _troubles(self) -> Iterable[str]:
         return [seen.verdict.trouble for seen in self._seen.values() if seen.verdict.trouble is not None]
 
-    def _about(self, owner: WorkerSet, story: stories.Story) -> None:
+    def _about(self, owner: WorkerSet, story: Story) -> None:
         self._tell(Regarding(STATEFUL_SETS, owner.name, owner.uid, owner.namespace), story)
 
-    def _tell(self, regarding: Regarding, story: stories.Story) -> None:
+    def _tell(self, regarding: Regarding, story: Story) -> None:
         if self._recorder is not None:
-            self._recorder.emit(Event(regarding, story.kind, story.reason, story.action, story.note))
+            self._recorder.emit(story.about(regarding))

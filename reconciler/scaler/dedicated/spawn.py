@@ -8,9 +8,9 @@ from typing import Final
 
 from ebbtide.kube.errors import AlreadyExists, Forbidden, KubeError, NotLeading, TooManyRequests
 from reconciler.engine.controller import Again
-from reconciler.engine.verdict import words
+from reconciler.engine.verdict import may_be_done, words
 from reconciler.scaler.contract import Place, Target, Unavailable
-from reconciler.scaler.dedicated.act import Act, NameTakenError, may_be_done
+from reconciler.scaler.dedicated.act import Act, NameTakenError
 from reconciler.scaler.dedicated.basis import Basis
 from reconciler.scaler.dedicated.decide import SHORTEST, refusal_of
 from reconciler.scaler.dedicated.memory import Life

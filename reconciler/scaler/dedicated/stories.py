@@ -1,21 +1,9 @@
 """What events of dedicated workers say."""
 
-from dataclasses import dataclass
-from typing import Literal
-
+from reconciler.engine.events import Story
 from reconciler.scaler.dedicated.decide import Trouble
 from reconciler.scaler.metrics import Cleanup
 from reconciler.scaler.task import TaskId
-
-
-@dataclass(frozen=True, slots=True)
-class Story:
-    """An event without the object that it is about."""
-
-    kind: Literal["Normal", "Warning"]
-    reason: str
-    action: str
-    note: str
 
 
 def created(task: TaskId, size: int) -> Story:

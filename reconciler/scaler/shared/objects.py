@@ -7,20 +7,17 @@ taken for a difference: compared is what was asked for then with what would be a
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
 from ebbtide import vocabulary
-from ebbtide.kube.resources import SERVICES, STATEFUL_SETS
+from ebbtide.kube.resources import STATEFUL_SETS
 from ebbtide.model import CellLabels
+from reconciler.scaler import objects
+from reconciler.scaler.objects import Object
 from reconciler.scaler.size import Size
 from reconciler.scaler.template import Template, Wear, claim_templates, pod_template
-
-Object = dict[str, Any]
-
-# Tells the pods of one set from all others.
-SERVICE_LABEL: Final = "app.kubernetes.io/service"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +57,15 @@ def design(template: Template, pool: str, size: Size, cells: CellLabels) -> Desi
     """What the pool called `pool` is to look like."""
     wear = Wear(labels(pool), {vocabulary.SAFE_TO_EVICT_ANNOTATION: "false"}, pool)
     pod = pod_template(template, wear, size, cells)
-    owned = {vocabulary.POOL_LABEL: vocabulary.POOL_SHARED, SERVICE_LABEL: pool}
+    owned = {vocabulary.POOL_LABEL: vocabulary.POOL_SHARED, vocabulary.SERVICE_LABEL: pool}
     claims = claim_templates(template, owned, size)
     names = sorted(str(claim["metadata"]["name"]) for claim in claims)
     return Design(pod, claims, _fingerprint(pod), _fingerprint(claims), _fingerprint(names))
 
 
 def labels(pool: str) -> dict[str, str]:
-    return {
-        "app": pool,
-        "app.kubernetes.io/name": pool,
-        "app.kubernetes.io/component": pool,
-        SERVICE_LABEL: pool,
-        vocabulary.POOL_LABEL: vocabulary.POOL_SHARED,
-    }
+    """Of everything that is the pool's, but for its volumes."""
+    return objects.labels(pool, pool, vocabulary.POOL_SHARED)
 
 
 def stateful_set(namespace: str, pool: str, what: Design, replicas: int) -> Object:
@@ -93,7 +85,7 @@ def stateful_set(namespace: str, pool: str, what: Design, replicas: int) -> Obje
             "podManagementPolicy": "Parallel",
             "updateStrategy": {"type": "OnDelete"},
             "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Delete"},
-            "selector": {"matchLabels": {SERVICE_LABEL: pool}},
+            "selector": {"matchLabels": {vocabulary.SERVICE_LABEL: pool}},
             "template": what.pod,
             "volumeClaimTemplates": what.claims,
         },
@@ -101,18 +93,8 @@ def stateful_set(namespace: str, pool: str, what: Design, replicas: int) -> Obje
 
 
 def service(namespace: str, pool: str, port: int) -> Object:
-    """The headless Service. Names of pods are published before they are ready, to be known everywhere by then."""
-    return {
-        "apiVersion": SERVICES.api_version,
-        "kind": SERVICES.kind,
-        "metadata": {"name": pool, "namespace": namespace, "labels": labels(pool)},
-        "spec": {
-            "clusterIP": "None",
-            "publishNotReadyAddresses": True,
-            "selector": {SERVICE_LABEL: pool},
-            "ports": [{"name": "load-data", "port": port, "targetPort": port, "protocol": "TCP"}],
-        },
-    }
+    """The pool's headless Service."""
+    return objects.headless_service({"name": pool, "namespace": namespace, "labels": labels(pool)}, pool, port)
 
 
 def ordinal_of_claim(name: str, pool: str) -> int:

@@ -7,8 +7,8 @@ from structlog.testing import capture_logs
 from ebbtide.exclusion.carried import Difference
 from ebbtide.kube.errors import Conflict, Forbidden, KubeError, NotFound, PreconditionFailed, ServerFault, Unreachable
 from reconciler.engine.events import Event
+from reconciler.engine.verdict import may_be_done
 from reconciler.readmission import stories
-from reconciler.readmission.act import may_be_done
 from reconciler.readmission.decide import Deletion, OwnerKey, decide
 from reconciler.readmission.report import Report, Result, result_of
 from tests.reconciler.readmission.builders import WEB, owner_facts, waiting

@@ -7,11 +7,11 @@ from functools import partial
 import pytest
 
 from ebbtide.model import Cell
+from reconciler.engine.events import Story
 from reconciler.rebalance import stories
 from reconciler.rebalance.answers import Answer, Result
 from reconciler.rebalance.drain import Asked
 from reconciler.rebalance.plan import Change, NodeWrite, Wish
-from reconciler.rebalance.stories import Story
 from reconciler.rebalance.verdict import State, Verdict
 from tests.reconciler.rebalance.builders import DEFAULTS, node, plan, pod, rules
 

@@ -11,8 +11,9 @@ from ebbtide.config.scaler import WorkerScaler
 from ebbtide.model import CellLabels
 from reconciler.scaler.contract import Arrival
 from reconciler.scaler.dedicated.names import set_name
-from reconciler.scaler.dedicated.objects import Object, Plan, service, stateful_set
+from reconciler.scaler.dedicated.objects import Plan, service, stateful_set
 from reconciler.scaler.dedicated.sizes import Sizes, tiers_of
+from reconciler.scaler.objects import Object
 from reconciler.scaler.pods import worker_set
 from reconciler.scaler.task import TaskId
 from reconciler.scaler.template import read_template
