@@ -1,14 +1,15 @@
-"""The policy of the chart that holds the webhook to its own pod, on a real API server."""
+"""The policies of the chart that hold webhook and reconciler to less than their roles say, on a real API server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from ebbtide import vocabulary
-from ebbtide.kube.resources import PODS, SECRETS
+from ebbtide.kube.resources import MUTATING_WEBHOOKS, PODS, SECRETS
 from ebbtide.kube.slim import SlimClient
 from tests.controlplane.installation import Release
 from tests.controlplane.world import World
@@ -90,6 +91,101 @@ async def test_the_webhook_may_say_what_a_rotation_waits_for(release: Release, c
         assert vocabulary.CA_SEEN_ANNOTATION in pod["metadata"]["annotations"]
         assert not [line for line in webhook.log if "cannot say which CAs are known" in line]
     await release.uninstall()
+
+
+WEBHOOK: Final = "/webhooks/0"
+NOT_FOR_THE_RECONCILER: Final = {
+    "url": _patch("replace", f"{WEBHOOK}/clientConfig/url", "https://somewhere.else/mutate"),
+    "service": _patch("replace", f"{WEBHOOK}/clientConfig", {"service": {"namespace": "kube-system", "name": "x"}}),
+    "rules": _patch("replace", f"{WEBHOOK}/rules/0/resources", ["*"]),
+    "one more rule": _patch(
+        "add",
+        f"{WEBHOOK}/rules/-",
+        {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["secrets"]},
+    ),
+    "failure policy": _patch("replace", f"{WEBHOOK}/failurePolicy", "Fail"),
+    "namespaces": _patch("replace", f"{WEBHOOK}/namespaceSelector", {}),
+    "objects": _patch("replace", f"{WEBHOOK}/objectSelector", {}),
+    "conditions": _patch("remove", f"{WEBHOOK}/matchConditions", None),
+    "time": _patch("replace", f"{WEBHOOK}/timeoutSeconds", 30),
+    "name": _patch("replace", f"{WEBHOOK}/name", "another.example.com"),
+    "entry gone": _patch("remove", WEBHOOK, None),
+    "label": _patch("add", "/metadata/labels/x", "y"),
+    "label gone": _patch("remove", "/metadata/labels/ebbtide~1ca-injection", None),
+    "annotation": _patch("add", "/metadata/annotations", {"cert-manager.io/inject-ca-from": "x/y"}),
+    "finalizer": _patch("add", "/metadata/finalizers", ["example.com/x"]),
+    "owner": _patch(
+        "add", "/metadata/ownerReferences", [{"apiVersion": "v1", "kind": "Node", "name": "x", "uid": "y"}]
+    ),
+    "with the CA": [
+        *_patch("add", f"{WEBHOOK}/clientConfig/caBundle", "Zm9v"),
+        *_patch("replace", f"{WEBHOOK}/failurePolicy", "Fail"),
+    ],
+}
+
+
+async def test_the_reconciler_publishes_its_ca_and_changes_nothing_else_of_who_is_asked(
+    release: Release, cluster: World, tmp_path: Path
+) -> None:
+    """Although its role lets it patch the configurations of its release: the policy beside it holds it to the CA."""
+    await cluster.add_nodes("a", 1)
+    await release.install()
+    (pod, *_) = await release.pods("reconciler")
+    client = _as(cluster, await release.token(pod), tmp_path / "account")
+    path = MUTATING_WEBHOOKS.path(name=f"{release.fullname}-pods")
+
+    async def in_force() -> bool:
+        return (await client.request("PATCH", path, body=NOT_FOR_THE_RECONCILER["label"], **_DRY)).status == 403
+
+    await cluster.wait_until(in_force, "the policy is in force")
+    for what, patch in NOT_FOR_THE_RECONCILER.items():
+        answer = await client.request("PATCH", path, body=patch, **_DRY)
+        assert (what, answer.status, b"the reconciler changes nothing but the CA" in answer.body) == (
+            what,
+            403,
+            True,
+        ), answer.body
+    before = await cluster.client.get(MUTATING_WEBHOOKS, f"{release.fullname}-pods")
+    async with release.running("reconciler") as reconciler:
+        await release.ready(reconciler)
+
+        async def published() -> bool:
+            return all("caBundle" in each["clientConfig"] for each in await _entries(release))
+
+        await cluster.wait_until(published, "the CA is in every entry")
+        # Another one, also where the first has been.
+        for bundle in ("Zm9v", None):
+            await cluster.client.patch_merge(MUTATING_WEBHOOKS, before["metadata"]["name"], _with(before, bundle))
+            await cluster.wait_until(partial(_has_another_than, release, bundle), "it is put back")
+        assert not [line for line in reconciler.log if "403" in line]
+    after = await cluster.client.get(MUTATING_WEBHOOKS, f"{release.fullname}-pods")
+    for each in after["webhooks"]:
+        del each["clientConfig"]["caBundle"]
+    assert after["webhooks"] == before["webhooks"]
+    policy = await cluster.client.request("GET", _POLICIES.format(f"{release.fullname}-reconciler"))
+    assert not policy.json()["status"].get("typeChecking", {}).get("expressionWarnings")
+    await release.uninstall()
+
+
+_POLICIES: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/{}"
+
+
+async def _entries(release: Release) -> list[Any]:
+    selector = f"app.kubernetes.io/instance={release.name}"
+    found, _ = await release.cluster.client.list_all(MUTATING_WEBHOOKS, label_selector=selector)
+    return [entry for each in found for entry in each["webhooks"]]
+
+
+async def _has_another_than(release: Release, bundle: str | None) -> bool:
+    return all(each["clientConfig"].get("caBundle") not in (None, bundle) for each in await _entries(release))
+
+
+def _with(configuration: Mapping[str, Any], bundle: str | None) -> Mapping[str, Any]:
+    """A merge patch takes lists as wholes."""
+    entries = [
+        {**each, "clientConfig": {**each["clientConfig"], "caBundle": bundle}} for each in configuration["webhooks"]
+    ]
+    return {"webhooks": entries}
 
 
 def _as(cluster: World, token: str, folder: Path) -> SlimClient:
