@@ -28,6 +28,6 @@ def test_pages_name_the_version_that_they_are_of() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_command_pins_the_image_to_a_tag(page: Path) -> None:
-    """The default is the chart's own version. What is set once is kept by each upgrade that reuses values, and so the next
-    chart would run this version's programs."""
+    """The default is the chart's own version. What is set once is kept by each upgrade that reuses values, and so the
+    next chart would run this version's programs."""
     assert not re.search(r"--set\S* image\.(tag|digest)=", page.read_text(encoding="utf-8"))
