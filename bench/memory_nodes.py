@@ -1,18 +1,23 @@
 """How much memory a leader needs for many heavy nodes: the whole process, its peak included.
 
 On the real API server: first without nodes, then with them, the first list streamed; then with small pages, as from a
-server that streams no lists. That is with certificates of another issuer (mode "files"); once more with its own. The
-floor is a process that does nothing but keep a tuple per node from the same watch.
+server that streams no lists. That is with certificates of another issuer (mode "files"); once more with its own, and
+the child that looks at those for a moment. The floor is a process that does nothing but keep a tuple per node from the
+same watch.
 `--kopf` adds a kopf operator that does nothing with the nodes (it is installed into a throw-away environment).
 """
 
 import argparse
+import asyncio
 import statistics
 import sys
+import time
+from asyncio.subprocess import PIPE
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import cycle
 
+import msgspec
 import orjson
 
 from bench import nodes
@@ -21,6 +26,10 @@ from bench.figures import heading, row
 from bench.peers import kopf_environment, raw_watch
 from bench.resources import digested, peak_mb, resident_mb
 from bench.setting import arguments, on_control_plane, reconciler, running, write_kubeconfig
+from certs.consult import Child
+from certs.look import Question
+from certs.spec import spec_of
+from ebbtide.config.admission import Certs
 from ebbtide.kube.resources import NODES
 from tests.controlplane.program import Process, configuration
 from tests.controlplane.proxy import FaultProxy, Refuse
@@ -28,6 +37,12 @@ from tests.controlplane.world import World
 
 COMMAND = "bench.memory_nodes"
 _CREATED_AT_ONCE = 16
+# getrusage(2) counts kilobytes, and for a child also what its parent had when it began: a small one has to start it.
+_CHILD = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
 
 
 async def measure(world: World, options: argparse.Namespace) -> None:
@@ -46,7 +61,10 @@ async def measure(world: World, options: argparse.Namespace) -> None:
         proxy.inject(Refuse(422), method="GET", path="sendInitialEvents")
         for _ in range(options.rounds):
             await weighed("reconciler, list in pages", reconciler(plane, text, proxy.url), "at most 75")
-    await weighed("reconciler, list streamed, certificates too", reconciler(plane, configuration(world)))
+    for _ in range(options.rounds):
+        own = reconciler(plane, configuration(world))
+        await weighed("reconciler, list streamed, certificates too", own, "at most 75")
+    print(row("its child, for less than a second", f"{await child_mb(world):.1f} MB"), flush=True)
     bare_watch = raw_watch.command(plane.server, plane.admin_token, plane.ca_file)
     await weighed("floor: a bare watch, list streamed", running(*bare_watch))
     if options.kopf:
@@ -59,6 +77,17 @@ async def weight(world: World) -> float:
     answer = await world.client.request("GET", f"{NODES.path('')}?limit=50")
     items = answer.json()["items"]
     return statistics.median(len(orjson.dumps(item)) for item in items)
+
+
+async def child_mb(world: World) -> float:
+    """The peak of a process that makes certificates, and ends."""
+    spec = spec_of(Certs(), world.namespace)
+    question = Question("tls", None, bundles=(), replicas=(), injected_at=None, spec=spec, now=time.time())
+    measuring = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _CHILD, *Child().command, stdin=PIPE, stdout=PIPE
+    )
+    said, _ = await measuring.communicate(msgspec.json.encode(question))
+    return int(said) * 1024 / 1e6
 
 
 async def weighed(name: str, starting: AbstractAsyncContextManager[Process], aim: str = "") -> None:

@@ -1,7 +1,6 @@
 """The answer to a look. Pure but for the keys that are drawn.
 
-`python -m certs.answer` reads one question from standard input and writes its answer to standard output, so that who
-looks once a minute needs no cryptography of its own; see `certs.consult`.
+`main` is the child of `certs.consult`, by which who looks once a minute needs no cryptography of its own.
 """
 
 import sys
@@ -48,7 +47,10 @@ def answer(question: Question) -> Answer:
 
 
 def main() -> int:
-    """Returns the exit code. What goes wrong is told by its place alone: a message might quote a key."""
+    """Reads one question from standard input and writes its answer to standard output; returns the exit code.
+
+    What goes wrong is told by its place alone: a message might quote a key.
+    """
     try:
         question = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
         sys.stdout.buffer.write(msgspec.json.encode(answer(question)))
@@ -69,7 +71,3 @@ def _place(error: Exception) -> Iterator[str]:
     yield type(error).__name__
     for frame in traceback.extract_tb(error.__traceback__)[-1:]:
         yield f" at {frame.name}, line {frame.lineno} of {frame.filename}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

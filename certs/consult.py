@@ -10,7 +10,7 @@ import sys
 from asyncio.subprocess import PIPE
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -22,6 +22,10 @@ Consult = Callable[[Question], Awaitable[Answer]]
 # It takes a third of a second; a machine that is busy, or a pod that is throttled, is given a hundred times that.
 _WITHIN: Final = 30.0
 _LONGEST_COMPLAINT: Final = 500
+
+
+# The child imports from where its parent does, and not, as with `-m`, from the directory that it happens to be in.
+_PROGRAM: Final = "import sys; sys.path[:] = sys.argv[1:]; from certs.answer import main; sys.exit(main())"
 
 
 class NoAnswerError(Exception):
@@ -36,11 +40,15 @@ async def here(question: Question) -> Answer:
     return answer(question)
 
 
+def _command() -> tuple[str, ...]:
+    return (sys.executable, "-P", "-c", _PROGRAM, *sys.path)
+
+
 @dataclass(frozen=True, slots=True)
 class Child:
     """A `Consult`: `command` is started for every question, and killed when it takes longer than `within` seconds."""
 
-    command: tuple[str, ...] = (sys.executable, "-m", "certs.answer")
+    command: tuple[str, ...] = field(default_factory=_command)
     within: float = _WITHIN
 
     async def __call__(self, question: Question) -> Answer:

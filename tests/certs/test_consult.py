@@ -72,6 +72,15 @@ async def test_nothing_is_made_in_a_dry_run_or_before_the_replicas_are_known() -
     assert answer(question(lost)).body is not None
 
 
+async def test_a_child_imports_what_its_parent_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever can write into the directory that the program was started in must not come by keys."""
+    for name in ("msgspec", "cryptography", "certs"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('mine')")
+    monkeypatch.chdir(tmp_path)
+    asked = question(secret(stable()))
+    assert await Child()(asked) == answer(asked)
+
+
 async def test_a_child_that_hangs_is_killed() -> None:
     """After the time that it is given."""
     before = children()
