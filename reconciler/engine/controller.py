@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 
 import structlog
 
-from reconciler.engine.queue import Backoff, QueueClosedError, WorkQueue
+from reconciler.engine.queue import QueueClosedError, RetryDelay, WorkQueue
 from reconciler.engine.verdict import Retry, Verdict, judge, words
 
 K = TypeVar("K", bound=Hashable)
@@ -19,9 +19,9 @@ K = TypeVar("K", bound=Hashable)
 log = structlog.stdlib.get_logger(__name__)
 
 # After a conflict the watch usually brings the newer version within milliseconds; doubled, so that it is no hot loop.
-SOON: Final = Backoff(first=0.005, most=60.0)
+SOON: Final = RetryDelay(first=0.005, most=60.0)
 # A permission or a budget that is wrong stays wrong until somebody edits it.
-SLOW: Final = Backoff(first=10.0, most=300.0)
+SLOW: Final = RetryDelay(first=10.0, most=300.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ class QueueClosedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
+class RetryDelay:
     """Delay before the n-th repetition: `first` seconds, doubled each time up to `most`, plus up to `jitter` of it."""
 
     first: float = 0.05
@@ -67,11 +67,11 @@ class WorkQueue(Generic[K]):
 
     def __init__(
         self,
-        backoff: Backoff | None = None,
+        backoff: RetryDelay | None = None,
         rate: RateLimit | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self._backoff = backoff or Backoff()
+        self._backoff = backoff or RetryDelay()
         self._rate = rate or RateLimit()
         self._chance = chance
         self._ready: deque[K] = deque()
@@ -113,7 +113,7 @@ class WorkQueue(Generic[K]):
             spread = 1 + jitter * self._chance()
             self._delayed.put(key, asyncio.get_running_loop().time() + seconds * spread)
 
-    def add_rate_limited(self, key: K, backoff: Backoff | None = None) -> None:
+    def add_rate_limited(self, key: K, backoff: RetryDelay | None = None) -> None:
         """`add_after` the key's own back-off, or the overall rate where that is later; counts as one more failure."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1

@@ -4,7 +4,7 @@ A reconcile only says which nodes are to be emptied and which no longer. Here ea
 and whenever something changes (a pod comes or goes, an answer arrives, a retry falls due) the pure `due` picks the
 pods to ask for next. So a slow pod, a budget or a hanging request never holds up another node. Before the first pod of
 a node is asked to go, and whenever the watch of nodes may have missed something, the node itself is asked for: see
-`standing`.
+`confirmation`.
 """
 
 import asyncio
@@ -23,17 +23,17 @@ from ebbtide.kube.resources import NODES, PODS
 from ebbtide.kube.store import Store
 from ebbtide.model import Cell, CellLabels, NodeFacts, PodFacts, node_facts, pod_facts
 from reconciler.rebalance.answers import Answer, Result, read_answer
+from reconciler.rebalance.confirmation import Confirmation, NodeWatch, is_still
 from reconciler.rebalance.evictions import Attempt, Candidate, due, holding_volume, judge_pod
 from reconciler.rebalance.left import Left, LeftNodes
 from reconciler.rebalance.plan import Eviction, soonest
 from reconciler.rebalance.snapshot import PodSurroundings
-from reconciler.rebalance.standing import Standing, Watched, is_still
 
 log = structlog.stdlib.get_logger(__name__)
 
 
 @dataclass(slots=True, eq=False)
-class Emptied:
+class DrainingNode:
     """A node being emptied, since which signal, and the watch on its pods.
 
     `held` has the UIDs of pods of which it was told that a volume keeps them there.
@@ -44,14 +44,14 @@ class Emptied:
     since: float
     pods: Store[PodFacts]
     watch: asyncio.Task[None]
-    standing: Standing
+    confirmation: Confirmation
     held: set[str] = field(default_factory=set)
 
 
-class Told(Protocol):
+class Listener(Protocol):
     """Hears of what becomes of pods."""
 
-    def asked(self, asked: "Asked") -> None:
+    def answered(self, eviction: "AnsweredEviction") -> None:
         """An eviction was answered."""
 
     def held(self, node: NodeFacts, pod: PodFacts, why: str) -> None:
@@ -59,7 +59,7 @@ class Told(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AnsweredEviction:
     """One eviction and its answer, for the report; `still_meant` unless the node has been left meanwhile."""
 
     node: NodeFacts
@@ -82,17 +82,17 @@ class Drain:
         nodes: Store[NodeFacts],
         surroundings: PodSurroundings,
         rules: NodeRebalance,
-        told: Told,
+        listener: Listener,
         own_pod: str = "",
     ) -> None:
         self.name = "drain"
         self._client = client
-        self._known = nodes
+        self._node_store = nodes
         self._surroundings = surroundings
         self._rules = rules
-        self._told = told
+        self._listener = listener
         self._own_pod = own_pod
-        self._nodes: dict[str, Emptied] = {}
+        self._nodes: dict[str, DrainingNode] = {}
         self._left = LeftNodes()
         self._attempts: dict[str, Attempt] = {}
         # Requests without an answer, by pod UID. They count until it is there, whatever the watch tells meanwhile.
@@ -100,7 +100,7 @@ class Drain:
         self._paused_until = 0.0
         self._changed = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
-        self._asking: set[asyncio.Task[None]] = set()
+        self._requests: set[asyncio.Task[None]] = set()
         self._ending = False
         surroundings.on_change(self._changed.set)
 
@@ -112,28 +112,28 @@ class Drain:
             known.node, known.cell, known.since = node, cell, eviction.since
         else:
             self.leave(node.name)
-            self._nodes[node.name] = self._watched(node, cell, eviction.since)
+            self._nodes[node.name] = self._watch(node, cell, eviction.since)
         self._changed.set()
 
     def leave(self, node: str) -> None:
         """Evicts no further pod of the node; what was accepted goes on by itself."""
-        emptied = self._nodes.pop(node, None)
-        if emptied is None:
+        draining = self._nodes.pop(node, None)
+        if draining is None:
             return
-        self._part_with(emptied)
-        for pod in emptied.pods.values():
+        self._part_with(draining)
+        for pod in draining.pods.values():
             # A request under way is waited for, so that the pod is not asked twice should its node come back.
             if pod.uid not in self._in_flight:
                 self._attempts.pop(pod.uid, None)
         self._changed.set()
 
-    def _part_with(self, emptied: Emptied) -> None:
+    def _part_with(self, draining: DrainingNode) -> None:
         """Ends the watch of its pods, unless they count on."""
-        going = {pod.uid for pod in emptied.pods.values() if self._is_under_way(pod)}
+        going = {pod.uid for pod in draining.pods.values() if self._is_under_way(pod)}
         if going and self._rules.max_evictions_in_flight:
-            self._left.add(Left(emptied.cell.group, emptied.pods, emptied.watch, going))
+            self._left.add(Left(draining.cell.group, draining.pods, draining.watch, going))
         else:
-            emptied.watch.cancel()
+            draining.watch.cancel()
 
     async def run(self) -> None:
         """Sends what is due whenever something changes, until cancelled."""
@@ -145,8 +145,8 @@ class Drain:
                     self._changed.clear()
                     self._left.sweep()
                     next_in = self._send_due(self._tasks)
-                    for emptied in self._nodes.values():
-                        emptied.standing.spend()
+                    for draining in self._nodes.values():
+                        draining.confirmation.spend()
                     await self._something_changed(next_in)
         finally:
             self._tasks = None
@@ -158,20 +158,20 @@ class Drain:
     async def finish(self) -> None:
         """Sends nothing more and waits for the answers to what was sent."""
         self._ending = True
-        if self._asking:
-            await asyncio.wait(self._asking)
+        if self._requests:
+            await asyncio.wait(self._requests)
 
-    def _watched(self, node: NodeFacts, cell: Cell, since: float) -> Emptied:
+    def _watch(self, node: NodeFacts, cell: Cell, since: float) -> DrainingNode:
         if self._tasks is None:
             raise RuntimeError("Drain.empty needs Drain.run to be running")
         store: Store[PodFacts] = Store(pod_facts)
-        standing = Standing()
+        confirmation = Confirmation()
         store.subscribe(self._pod_changed)
-        store.subscribe(lambda old, new: standing.newcomer() if _is_new(old, new) else None)
+        store.subscribe(lambda old, new: confirmation.newcomer() if _is_new(old, new) else None)
         # A list and not only a watch of the node's own pods: memory stays small however many pods the cluster has.
         reflector = Reflector(self._client, PODS, store, field_selector=f"spec.nodeName={node.name}")
         task = self._tasks.create_task(reflector.run(), name=f"pods of {node.name}")
-        return Emptied(node, cell, since, store, task, standing)
+        return DrainingNode(node, cell, since, store, task, confirmation)
 
     def _pod_changed(self, old: PodFacts | None, new: PodFacts | None) -> None:
         if old is not None and (new is None or new.uid != old.uid) and old.uid not in self._in_flight:
@@ -194,15 +194,15 @@ class Drain:
         if self._paused_until > monotonic:
             return self._paused_until - monotonic
         certain, doubtful = self._candidates(monotonic)
-        questions = [self._question(pods, tasks, monotonic) for pods in doubtful]
+        questions = [self._confirm_when_due(pods, tasks, monotonic) for pods in doubtful]
         what = due(certain, self._attempts, self._leaving(), self._rules, monotonic)
         for candidate in what.now:
             self._in_flight[candidate.pod.uid] = candidate
             self._attempts[candidate.pod.uid] = replace(self._attempt(candidate.pod), in_flight=True)
             node = self._nodes[candidate.pod.node].node
-            asking = tasks.create_task(self._ask(candidate, node), name=f"evict {candidate.pod.key}")
-            self._asking.add(asking)
-            asking.add_done_callback(self._asking.discard)
+            request = tasks.create_task(self._evict(candidate, node), name=f"evict {candidate.pod.key}")
+            self._requests.add(request)
+            request.add_done_callback(self._requests.discard)
         return soonest((what.next_in, *questions))
 
     def _candidates(self, monotonic: float) -> tuple[list[Candidate], list[list[Candidate]]]:
@@ -213,63 +213,63 @@ class Drain:
         """
         certain = list(self._in_flight.values())
         doubtful = list[list[Candidate]]()
-        watched, some_wait = self._watched_nodes(), False
-        for emptied in self._nodes.values():
-            pods = list(self._of(emptied))
-            if pods and not emptied.standing.is_confirmed(watched):
+        watched, some_wait = self._node_watch(), False
+        for draining in self._nodes.values():
+            pods = list(self._evictable(draining))
+            if pods and not draining.confirmation.is_confirmed(watched):
                 doubtful.append(pods)
-            if emptied.standing.is_sure(watched, monotonic):
+            if draining.confirmation.is_sure(watched, monotonic):
                 certain += pods
             else:
                 some_wait = some_wait or bool(pods)
         return [candidate for candidate in certain if not (some_wait and candidate.own)], doubtful
 
-    def _of(self, emptied: Emptied) -> Iterator[Candidate]:
+    def _evictable(self, draining: DrainingNode) -> Iterator[Candidate]:
         """The pods of a node that are to go and were not asked for."""
-        if not emptied.pods.synced:
+        if not draining.pods.synced:
             return
-        pods = tuple(emptied.pods.values())
-        around = self._surroundings.of(emptied.node, pods)
+        pods = tuple(draining.pods.values())
+        around = self._surroundings.of(draining.node, pods)
         for pod in pods:
             if pod.uid in self._in_flight:
                 continue
             if not judge_pod(pod, around, self._rules):
-                yield Candidate(pod, emptied.cell, emptied.since, own=pod.key == self._own_pod)
-            elif pod.uid not in emptied.held and (why := holding_volume(pod, around, self._rules)):
-                emptied.held.add(pod.uid)
-                self._told.held(emptied.node, pod, why)
+                yield Candidate(pod, draining.cell, draining.since, own=pod.key == self._own_pod)
+            elif pod.uid not in draining.held and (why := holding_volume(pod, around, self._rules)):
+                draining.held.add(pod.uid)
+                self._listener.held(draining.node, pod, why)
 
-    def _watched_nodes(self) -> Watched:
-        return Watched(self._known.stream, self._known.age())
+    def _node_watch(self) -> NodeWatch:
+        return NodeWatch(self._node_store.stream, self._node_store.age())
 
-    def _question(self, pods: Sequence[Candidate], tasks: asyncio.TaskGroup, monotonic: float) -> float | None:
+    def _confirm_when_due(self, pods: Sequence[Candidate], tasks: asyncio.TaskGroup, monotonic: float) -> float | None:
         """Asks for the node of these pods if one of them is due; returns the seconds until there is more to do."""
         what = due(pods, self._attempts, self._leaving(), self._rules, monotonic)
         if not what.now:
             return what.next_in
-        emptied = self._nodes[pods[0].pod.node]
-        if emptied.standing.may_ask(monotonic):
-            emptied.standing.ask(self._watched_nodes(), monotonic)
-            tasks.create_task(self._ask_for(emptied), name=f"look at {emptied.node.name} again")
-        return soonest((what.next_in, emptied.standing.next_in(monotonic)))
+        draining = self._nodes[pods[0].pod.node]
+        if draining.confirmation.may_ask(monotonic):
+            draining.confirmation.ask(self._node_watch(), monotonic)
+            tasks.create_task(self._confirm(draining), name=f"look at {draining.node.name} again")
+        return soonest((what.next_in, draining.confirmation.next_in(monotonic)))
 
-    async def _ask_for(self, emptied: Emptied) -> None:
+    async def _confirm(self, draining: DrainingNode) -> None:
         """Reads a node, and notes whether it is still the one that is meant."""
-        meant, standing, loop = emptied.node, emptied.standing, asyncio.get_running_loop()
+        meant, confirmation, loop = draining.node, draining.confirmation, asyncio.get_running_loop()
         try:
             raw = await self._client.get(NODES, meant.name)
         except NotFound:
-            standing.denied(loop.time())
+            confirmation.denied(loop.time())
         except KubeError as error:
-            standing.unanswered(loop.time())
+            confirmation.unanswered(loop.time())
             log.warning("evictions wait, their node could not be read", node=meant.name, answer=str(error))
         else:
-            self._known.observe(raw)
+            self._node_store.observe(raw)
             found = node_facts(raw, CellLabels())
             if is_still(meant, found, self._rules.rebalance_signal_taint_key):
-                standing.confirmed()
+                confirmation.confirmed()
             else:
-                standing.denied(loop.time())
+                confirmation.denied(loop.time())
                 log.info("evictions wait, their node has changed", node=meant.name, meant=meant.uid, found=found.uid)
         self._changed.set()
 
@@ -279,9 +279,9 @@ class Drain:
         Of nodes that are emptied no longer only the former.
         """
         groups = dict(self._left.going())
-        for emptied in self._nodes.values():
-            leaving = (pod for pod in emptied.pods.values() if pod.deleting or self._attempt(pod).accepted)
-            groups.update((pod.uid, emptied.cell.group) for pod in leaving)
+        for draining in self._nodes.values():
+            leaving = (pod for pod in draining.pods.values() if pod.deleting or self._attempt(pod).accepted)
+            groups.update((pod.uid, draining.cell.group) for pod in leaving)
         return Counter(group for uid, group in groups.items() if uid not in self._in_flight)
 
     def _is_under_way(self, pod: PodFacts) -> bool:
@@ -291,7 +291,7 @@ class Drain:
     def _attempt(self, pod: PodFacts) -> Attempt:
         return self._attempts.get(pod.uid, Attempt())
 
-    async def _ask(self, candidate: Candidate, node: NodeFacts) -> None:
+    async def _evict(self, candidate: Candidate, node: NodeFacts) -> None:
         pod = candidate.pod
         failure: KubeError | None = None
         try:
@@ -301,9 +301,9 @@ class Drain:
         attempt = self._attempt(pod)
         answer = read_answer(failure, attempt.failures, self._rules)
         self._note(candidate, attempt, answer)
-        emptied = self._nodes.get(node.name)
-        meant = emptied is not None and emptied.node.uid == node.uid
-        self._told.asked(Asked(node, candidate.cell, pod, answer, still_meant=meant))
+        draining = self._nodes.get(node.name)
+        meant = draining is not None and draining.node.uid == node.uid
+        self._listener.answered(AnsweredEviction(node, candidate.cell, pod, answer, still_meant=meant))
 
     def _note(self, candidate: Candidate, attempt: Attempt, answer: Answer) -> None:
         monotonic = asyncio.get_running_loop().time()
@@ -311,8 +311,8 @@ class Drain:
         self._in_flight.pop(uid, None)
         if answer.result is not Result.ACCEPTED:
             self._left.refused(uid)
-        emptied = self._nodes.get(candidate.pod.node)
-        known = None if emptied is None else emptied.pods.get(candidate.pod.key)
+        draining = self._nodes.get(candidate.pod.node)
+        known = None if draining is None else draining.pods.get(candidate.pod.key)
         if answer.pause_all:
             self._paused_until = max(self._paused_until, monotonic + answer.retry_in)
         if known is None or known.uid != uid:

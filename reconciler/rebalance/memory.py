@@ -45,7 +45,7 @@ class Fight:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedNote:
     """An annotation that the API server refused: nobody tries again before `until`."""
 
     pause: float
@@ -69,7 +69,7 @@ class CellMemory:
     carried: frozenset[str] = frozenset()
     fights: dict[str, Fight] = field(default_factory=dict)
     seen: dict[str, float] = field(default_factory=dict)
-    unnoted: dict[str, Refused] = field(default_factory=dict)
+    unnoted: dict[str, RefusedNote] = field(default_factory=dict)
     wish: Wish | None = None
     inherited: State | None = None
     looked: bool = False
@@ -104,7 +104,7 @@ class CellMemory:
             if write.first_seen is Change.SET:
                 before = self.unnoted.get(write.node.uid)
                 pause = _FIRST_NOTE_AGAIN if before is None else min(2 * before.pause, _LONGEST_NOTE_AGAIN)
-                self.unnoted[write.node.uid] = Refused(pause, monotonic + pause)
+                self.unnoted[write.node.uid] = RefusedNote(pause, monotonic + pause)
 
     def restrained(self, nodes: Iterable[NodeFacts], monotonic: float) -> dict[str, float]:
         """By node name, the seconds for which its taint is not set again."""

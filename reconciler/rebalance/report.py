@@ -21,7 +21,7 @@ from reconciler.engine.events import Recorder, Regarding, Story
 from reconciler.rebalance import stories
 from reconciler.rebalance.act import Outcome
 from reconciler.rebalance.answers import Result
-from reconciler.rebalance.drain import Asked
+from reconciler.rebalance.drain import AnsweredEviction
 from reconciler.rebalance.memory import Fight
 from reconciler.rebalance.plan import CellFacts, Change, Plan
 from reconciler.rebalance.status import CellStatus
@@ -221,17 +221,17 @@ class Report:
 
     # --- evictions -----------------------------------------------------------------------------------------------
 
-    def asked(self, asked: Asked) -> None:
+    def answered(self, eviction: AnsweredEviction) -> None:
         """An eviction was answered."""
-        cell, result, pod = asked.cell, asked.answer.result, asked.pod
+        cell, result, pod = eviction.cell, eviction.answer.result, eviction.pod
         self._evictions.labels(cell.group, cell.zone, result).inc()
-        log.info("eviction", pod=pod.key, node=asked.node.name, result=result, answer=asked.answer.words)
+        log.info("eviction", pod=pod.key, node=eviction.node.name, result=result, answer=eviction.answer.words)
         # A node whose signal has ended meanwhile is counted no more: its series may be gone for good.
-        if result is Result.ACCEPTED and asked.still_meant and asked.node.uid not in self._counted:
-            self._counted.add(asked.node.uid)
-            self._evicted.labels(asked.node.name, cell.group, cell.zone).inc()
-            self._emit(asked.node, stories.evicting(asked.node))
-        story = stories.refused(asked)
+        if result is Result.ACCEPTED and eviction.still_meant and eviction.node.uid not in self._counted:
+            self._counted.add(eviction.node.uid)
+            self._evicted.labels(eviction.node.name, cell.group, cell.zone).inc()
+            self._emit(eviction.node, stories.evicting(eviction.node))
+        story = stories.refused(eviction)
         if story is not None:
             self._tell(Regarding(PODS, pod.name, pod.uid, pod.namespace), story)
 

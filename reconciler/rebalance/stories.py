@@ -7,7 +7,7 @@ from ebbtide.config.rebalance import NodeRebalance
 from ebbtide.model import Cell, NodeFacts, PodFacts
 from reconciler.engine.events import Story
 from reconciler.rebalance.answers import Result
-from reconciler.rebalance.drain import Asked
+from reconciler.rebalance.drain import AnsweredEviction
 from reconciler.rebalance.plan import Change, NodeWrite, Plan
 from reconciler.rebalance.verdict import State, Verdict
 
@@ -164,10 +164,10 @@ def held(node: NodeFacts, pod: PodFacts, why: str) -> Story:
     return Story("Normal", "EvictionHeld", "Evict", note)
 
 
-def refused(asked: Asked) -> Story | None:
+def refused(eviction: AnsweredEviction) -> Story | None:
     """An eviction was answered in a way that somebody has to do something about; None otherwise."""
-    pod, node, words = asked.pod, asked.node.name, _quoted(asked.answer.words)
-    match asked.answer.result:
+    pod, node, words = eviction.pod, eviction.node.name, _quoted(eviction.answer.words)
+    match eviction.answer.result:
         case Result.MISCONFIGURED:
             note = f"Pod {pod.key} on signalled node {node} cannot be evicted: {words} Let only one budget select it."
             return Story("Warning", "EvictionMisconfigured", "Evict", note)

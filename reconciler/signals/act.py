@@ -12,7 +12,7 @@ from ebbtide.kube.store import Store
 from ebbtide.model import NodeFacts
 from reconciler.engine.rereading import read_again
 from reconciler.signals.decide import Result, decide
-from reconciler.signals.envelope import Told
+from reconciler.signals.envelope import InstanceNotice
 from reconciler.signals.snapshot import Instances
 
 # As in rebalance: a heartbeat between decision and write, seldom a second one.
@@ -29,13 +29,13 @@ class Act:
         self._signal_key = signal_key
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def store(self, told: Told) -> tuple[Result, NodeFacts | None]:
+    async def store(self, told: InstanceNotice) -> tuple[Result, NodeFacts | None]:
         """What became of it, and the node. Raises KubeError: then nothing is known to be stored."""
         lock = self._locks.setdefault(told.instance, asyncio.Lock())
         async with lock:
             return await self._store(told)
 
-    async def _store(self, told: Told) -> tuple[Result, NodeFacts | None]:
+    async def _store(self, told: InstanceNotice) -> tuple[Result, NodeFacts | None]:
         for remaining in reversed(range(_ATTEMPTS)):
             node = self._instances.node(told.instance)
             verdict = decide(node, told.notice, self._signal_key)

@@ -24,14 +24,14 @@ class MalformedError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class InstanceNotice:
     """What a message says about an instance."""
 
     instance: str
     notice: Notice
 
 
-def read(body: str) -> Told | None:
+def read(body: str) -> InstanceNotice | None:
     """What is said, None for an envelope of another kind. Raises MalformedError."""
     try:
         envelope = orjson.loads(body)
@@ -47,11 +47,11 @@ def read(body: str) -> Told | None:
         raise MalformedError(f"{envelope['detail-type']}: {error!r}") from error
 
 
-def _told(envelope: Mapping[str, Any], detail: Mapping[str, Any]) -> Told:
+def _told(envelope: Mapping[str, Any], detail: Mapping[str, Any]) -> InstanceNotice:
     instance, time = detail["instance-id"], notice_time(envelope["time"])
     if not isinstance(instance, str) or not instance.startswith("i-") or len(instance) > _LONGEST_INSTANCE:
         raise ValueError("no instance id")
     if envelope["detail-type"] == REBALANCE:
-        return Told(instance, Notice(Kind.REBALANCE, time))
+        return InstanceNotice(instance, Notice(Kind.REBALANCE, time))
     action = str(detail.get("instance-action") or "")[:_LONGEST_ACTION]
-    return Told(instance, Notice(Kind.INTERRUPTION, time + WARNING_TIME, action))
+    return InstanceNotice(instance, Notice(Kind.INTERRUPTION, time + WARNING_TIME, action))

@@ -21,8 +21,7 @@ from reconciler.rebalance.status import CellStatus
 from reconciler.rebalance.verdict import State
 from reconciler.scaler.shared.conditions import Condition, Reason
 from reconciler.scaler.shared.describe import describe
-from reconciler.scaler.shared.facts import Pool, PoolPod, Rules
-from reconciler.scaler.shared.facts import State as PodState
+from reconciler.scaler.shared.facts import PodState, Pool, PoolPod, Rules
 from reconciler.state import Known, Source, document
 from tests.reconciler.rebalance.builders import DEFAULTS, NOW, node
 from tests.reconciler.scaler.workers_now import WORKERS

@@ -14,7 +14,7 @@ from reconciler.main import Reconciler
 from reconciler.place import Place
 from reconciler.scaler.contract import Phase, Target
 from reconciler.scaler.report import PlacementReport, Result, StatusReport, TaskMetrics
-from reconciler.scaler.shared.facts import State
+from reconciler.scaler.shared.facts import PodState
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
 ROWS = set(re.findall(r"^\| `([^`]+)` \|", PAGE, flags=re.MULTILINE))
@@ -41,7 +41,7 @@ def test_every_value_is_listed() -> None:
 def test_every_state_of_a_pool_pod_is_described() -> None:
     status = (Path(__file__).resolve().parents[2] / "docs" / "status.md").read_text(encoding="utf-8")
     [row] = [line for line in status.splitlines() if line.startswith("| `workers.shared`")]
-    assert set(re.findall(r"`([^`]+)`", row)) >= {*State}
+    assert set(re.findall(r"`([^`]+)`", row)) >= {*PodState}
 
 
 async def test_every_metric_of_the_worker_scaler_is_listed_and_no_other() -> None:

@@ -19,7 +19,7 @@ from reconciler.scaler.metrics import WorkerState
 from reconciler.scaler.pods import WorkerPod, WorkerSet
 from reconciler.scaler.resolving import Names
 from reconciler.scaler.shared.describe import describe, doing
-from reconciler.scaler.shared.facts import Pool, State
+from reconciler.scaler.shared.facts import PodState, Pool
 from reconciler.scaler.shared.looking import Looks
 from reconciler.scaler.shared.memory import Pin
 from reconciler.scaler.shared.queue import Waiter
@@ -32,8 +32,8 @@ from reconciler.scaler.task import TaskId
 _UNTIL_KNOWN: Final = 1.0
 
 
-class Look(StrEnum):
-    """Keys."""
+class Key(StrEnum):
+    """What is looked at: who waits, or the pool's size and pods."""
 
     ASSIGN = "assign"
     SCALE = "scale"
@@ -65,7 +65,7 @@ class Shared:
         self._report = report
         self._changed = asyncio.Event()
         self._arrived = False
-        self.controller: Controller[Look] = Controller(self.name, self.reconcile, workers=2, everything=lambda: Look)
+        self.controller: Controller[Key] = Controller(self.name, self.reconcile, workers=2, everything=lambda: Key)
         knowledge.stores.pods.subscribe(self._pod_changed)
         knowledge.stores.sets.subscribe(self._set_changed)
         knowledge.clusters.add_source(lambda: self.clusters)
@@ -126,7 +126,7 @@ class Shared:
 
     def worker_states(self) -> Iterable[WorkerState]:
         """What each pod is doing, for the metric."""
-        return [doing(pod) for pod in self.facts().pods if pod.state is not State.MISSING]
+        return [doing(pod) for pod in self.facts().pods if pod.state is not PodState.MISSING]
 
     # --- placing -------------------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class Shared:
             raise Unavailable("the shared pool is switched off", code="SwitchedOff")
         waiter = self._standing.waiting.add(arrival)
         self._arrived = True
-        self.controller.queue.add(Look.ASSIGN)
+        self.controller.queue.add(Key.ASSIGN)
         await self._wait(waiter)
 
     async def _wait(self, waiter: Waiter) -> None:
@@ -200,11 +200,11 @@ class Shared:
 
     # --- looks ---------------------------------------------------------------------------------------------------
 
-    async def reconcile(self, look: Look) -> Again | None:
+    async def reconcile(self, key: Key) -> Again | None:
         """Raises what its writes raised."""
         if self._standing.snapshot.unknown:
             return Again(_UNTIL_KNOWN)
-        if look is Look.ASSIGN:
+        if key is Key.ASSIGN:
             # Only who has just come leads to a look at the size: those who wait already have had theirs.
             arrived, self._arrived = self._arrived, False
             await self._looks.assign(self._grow if arrived else _nothing)
@@ -214,7 +214,7 @@ class Shared:
         return Again(_UNTIL_KNOWN if self.discovered else after)
 
     def _grow(self) -> None:
-        self.controller.queue.add(Look.SCALE)
+        self.controller.queue.add(Key.SCALE)
 
     # --- events --------------------------------------------------------------------------------------------------
 
@@ -244,9 +244,9 @@ class Shared:
         else:
             self._heard(pod, answer)
         if unread and not self.discovered:
-            self.controller.queue.add(Look.SCALE)
+            self.controller.queue.add(Key.SCALE)
         if len(self._standing.waiting):
-            self.controller.queue.add(Look.ASSIGN)
+            self.controller.queue.add(Key.ASSIGN)
 
     def _heard(self, pod: WorkerPod, answer: Answer) -> None:
         now = self._standing.now
@@ -257,7 +257,7 @@ class Shared:
 
     def _look(self) -> None:
         """Something has changed that the size may depend on."""
-        self.controller.queue.add(Look.SCALE)
+        self.controller.queue.add(Key.SCALE)
         self._wake()
 
     def _wake(self) -> None:
@@ -265,7 +265,7 @@ class Shared:
         self._changed.set()
         self._changed = asyncio.Event()
         if len(self._standing.waiting):
-            self.controller.queue.add(Look.ASSIGN)
+            self.controller.queue.add(Key.ASSIGN)
 
     # --- facts → words -------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class PoolSize:
     """How large the pool has to be: `desired` by its load, `target` by everything; `why` explains the target."""
 
     desired: int
@@ -83,12 +83,12 @@ def allot(pool: Pool, rules: Rules) -> Allotment:
     return Allotment(answers, replace(pool, pods=pods, waiting=left))
 
 
-def size(pool: Pool, rules: Rules) -> Size:
+def size(pool: Pool, rules: Rules) -> PoolSize:
     """How large the pool has to be; never smaller than it is."""
     left = allot(pool, rules).pool
     want = desired(pool.total, rules)
     if pool.paused:
-        return Size(want, pool.replicas, "paused")
+        return PoolSize(want, pool.replicas, "paused")
     reasons = [(pool.replicas, "as it is"), (_held(pool), "tasks on ordinals that somebody has scaled away")]
     if rules.enabled:
         reasons += [(rules.least, "the minimum"), (want, _load(pool, rules))]
@@ -96,7 +96,7 @@ def size(pool: Pool, rules: Rules) -> Size:
             reasons += _for_those_left(left, rules)
     target, why = max(reasons, key=lambda reason: reason[0])
     most = max(rules.most, pool.replicas)
-    return Size(want, min(target, most), why if target <= most else f"{why}, at most {rules.most}")
+    return PoolSize(want, min(target, most), why if target <= most else f"{why}, at most {rules.most}")
 
 
 def _for_those_left(pool: Pool, rules: Rules) -> list[tuple[int, str]]:

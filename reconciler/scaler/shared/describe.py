@@ -5,7 +5,7 @@ from typing import Any
 from reconciler.scaler.metrics import WorkerState
 from reconciler.scaler.shared.conditions import Condition
 from reconciler.scaler.shared.decide import size
-from reconciler.scaler.shared.facts import Pool, PoolPod, Rules, State
+from reconciler.scaler.shared.facts import PodState, Pool, PoolPod, Rules
 
 
 def describe(pool: Pool, rules: Rules, conditions: tuple[Condition, ...]) -> dict[str, Any]:
@@ -38,9 +38,9 @@ def _pod(pod: PoolPod) -> dict[str, Any]:
 
 def doing(pod: PoolPod) -> WorkerState:
     """What a pod is doing."""
-    if pod.state in (State.ENDING, State.LOST):
-        return WorkerState.ENDING if pod.state is State.ENDING else WorkerState.UNKNOWN
-    if pod.never_ran or (pod.state is State.BLOCKED and not pod.good):
+    if pod.state in (PodState.ENDING, PodState.LOST):
+        return WorkerState.ENDING if pod.state is PodState.ENDING else WorkerState.UNKNOWN
+    if pod.never_ran or (pod.state is PodState.BLOCKED and not pod.good):
         return WorkerState.STARTING
     if not pod.good:
         return WorkerState.UNKNOWN

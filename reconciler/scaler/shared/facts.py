@@ -13,7 +13,7 @@ DISK_PER_DATA = 3
 OVERDUE: Final = 30.0
 
 
-class State(StrEnum):
+class PodState(StrEnum):
     """What an ordinal of the pool is good for."""
 
     USABLE = "usable"
@@ -30,8 +30,8 @@ class State(StrEnum):
     LOST = "node-lost"
 
 
-_NEVER_RAN = frozenset({State.STARTING, State.MISSING})
-_PASSING = frozenset({State.NOT_READY, State.UNKNOWN, State.ENDING})
+_NEVER_RAN = frozenset({PodState.STARTING, PodState.MISSING})
+_PASSING = frozenset({PodState.NOT_READY, PodState.UNKNOWN, PodState.ENDING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class PoolPod:
     """
 
     ordinal: int
-    state: State = State.USABLE
+    state: PodState = PodState.USABLE
     lasting: float = 0.0
     running: int = 0
     reserved: int = 0
@@ -92,7 +92,7 @@ class PoolPod:
 
     @property
     def usable(self) -> bool:
-        return self.state is State.USABLE
+        return self.state is PodState.USABLE
 
     @property
     def never_ran(self) -> bool:
@@ -137,7 +137,7 @@ class Pool:
 
     def lacking(self) -> dict[int, float]:
         """Ordinals whose pod is not just late, with the seconds that it has been missing."""
-        late = (pod for pod in self.within() if pod.state is State.MISSING and pod.lasting >= OVERDUE)
+        late = (pod for pod in self.within() if pod.state is PodState.MISSING and pod.lasting >= OVERDUE)
         return {pod.ordinal: pod.lasting for pod in late}
 
     def hopeful(self, rules: Rules) -> bool:

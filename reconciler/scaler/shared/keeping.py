@@ -21,7 +21,7 @@ from reconciler.scaler.template import UnusableTemplateError
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DesiredPool:
     """What the settings want: the pool's name, the template's, and the size of a pod."""
 
     pool: str
@@ -39,8 +39,8 @@ SERVICE_EVERY: Final = 5.0
 class Keeping:
     """Keeps set and Service. `problem` says why no set can be made, "" when one can."""
 
-    def __init__(self, wish: Wish, act: Act, stores: Stores, snapshot: Snapshot, report: Report) -> None:
-        self._wish = wish
+    def __init__(self, desired: DesiredPool, act: Act, stores: Stores, snapshot: Snapshot, report: Report) -> None:
+        self._desired = desired
         self._act = act
         self._stores = stores
         self._snapshot = snapshot
@@ -71,7 +71,7 @@ class Keeping:
 
     def concerns(self, found: WorkerSet) -> bool:
         """Whether it is what pods are made after."""
-        return found.name == self._wish.template
+        return found.name == self._desired.template
 
     async def create(self, replicas: int, now: float) -> bool:
         """Makes the set, and its Service; False when that is not possible now. Raises KubeError."""
@@ -113,22 +113,22 @@ class Keeping:
 
     async def _read_template(self) -> None:
         """Reads the template unless it is as it was."""
-        known = self._stores.worker_set(self._wish.template)
+        known = self._stores.worker_set(self._desired.template)
         if known is None:
             self._read = None
-            self._failed(f"template {self._wish.template} does not exist")
+            self._failed(f"template {self._desired.template} does not exist")
             return
         version = (known.uid, known.generation)
         if version == self._read:
             return
         try:
-            template = await self._act.template(self._wish.template)
+            template = await self._act.template(self._desired.template)
             self._read = version
         except UnusableTemplateError as error:
             self._read = version
             self._failed(str(error))
         else:
-            self._design = design(template, self._wish.pool, self._wish.size, self._wish.cells)
+            self._design = design(template, self._desired.pool, self._desired.size, self._desired.cells)
             self.template_problem = ""
 
     def _failed(self, problem: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from reconciler.scaler.contract import Arrival
-from reconciler.scaler.shared.facts import DISK_PER_DATA, State
+from reconciler.scaler.shared.facts import DISK_PER_DATA, PodState
 from reconciler.scaler.shared.ledger import Entry
 from reconciler.scaler.status.book import Answer
 from reconciler.scaler.task import TaskId, TaskState
@@ -53,7 +53,7 @@ class Seat:
     listed: Mapping[TaskId, TaskState] = field(default_factory=dict)
     ended_since: dict[TaskId, float] = field(default_factory=dict)
     idle_since: float | None = None
-    state: State | None = None
+    state: PodState | None = None
     state_since: float = 0.0
     served: str = ""
     pins: dict[TaskId, Pin] = field(default_factory=dict)
@@ -175,7 +175,7 @@ class Memory:
                 self.forget(task)
             self.seats.pop(ordinal, None)
 
-    def lasting(self, ordinal: int, state: State, now: float) -> float:
+    def lasting(self, ordinal: int, state: PodState, now: float) -> float:
         """For how long the ordinal has been in that state, told again and again."""
         seat = self.seat(ordinal)
         if seat.state is not state:

@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 
 from ebbtide import vocabulary
 from reconciler.scaler.pods import WorkerClaim, WorkerPod, WorkerSet
-from reconciler.scaler.shared.facts import PoolPod, State
+from reconciler.scaler.shared.facts import PodState, PoolPod
 from reconciler.scaler.shared.objects import ordinal_of_claim
 
 K = TypeVar("K", bound=Hashable)
@@ -60,7 +60,7 @@ def _replacement(own: WorkerSet, seen: Seen) -> Replacement | None:
     facts, pod = seen.facts, seen.pod
     if seen.tied and (facts.good or not pod.node):
         return Replacement(pod, Why.TIED, ask=facts.good, claims=pod.claims)
-    if facts.state is not State.STARTING:
+    if facts.state is not PodState.STARTING:
         return None
     if own.revision and pod.revision and pod.revision != own.revision:
         return Replacement(pod, Why.OLD)

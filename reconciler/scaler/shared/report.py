@@ -14,7 +14,7 @@ from reconciler.scaler.metrics import Cleanup, WorkerMetrics
 from reconciler.scaler.pods import WorkerPod
 from reconciler.scaler.shared import stories
 from reconciler.scaler.shared.conditions import Condition, Reason
-from reconciler.scaler.shared.decide import Size
+from reconciler.scaler.shared.decide import PoolSize
 from reconciler.scaler.shared.facts import Pool
 from reconciler.scaler.shared.repair import Replacement
 from reconciler.scaler.shared.shrink import Shrink
@@ -60,7 +60,7 @@ class Report:
 
     # --- looks ---------------------------------------------------------------------------------------------------
 
-    def looked(self, pool: Pool, size: Size, found: tuple[Condition, ...]) -> None:
+    def looked(self, pool: Pool, size: PoolSize, found: tuple[Condition, ...]) -> None:
         """One look is over."""
         self._seen.set(size.desired, pool.replicas, len(pool.usable), {condition.reason for condition in found})
         for condition in found:
@@ -86,11 +86,11 @@ class Report:
     def made_anew(self) -> None:
         log.info("empty shared pool removed, to be made with other volumes")
 
-    def grown(self, before: int, size: Size) -> None:
+    def grown(self, before: int, size: PoolSize) -> None:
         log.info("shared pool grown", before=before, replicas=size.target, why=size.why)
         self._emit(stories.grown(self._subject(), before, size))
 
-    def would_scale(self, before: int, size: Size, plan: Shrink | None) -> None:
+    def would_scale(self, before: int, size: PoolSize, plan: Shrink | None) -> None:
         """In a dry run; told when it is news."""
         target = size.target if size.target > before or plan is None else plan.replicas
         if target not in (before, self._would):

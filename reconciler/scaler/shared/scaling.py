@@ -12,7 +12,7 @@ from reconciler.engine.verdict import words
 from reconciler.scaler.contract import Unavailable
 from reconciler.scaler.pods import WorkerPod, WorkerSet
 from reconciler.scaler.shared.act import Act
-from reconciler.scaler.shared.decide import Size, allot, size
+from reconciler.scaler.shared.decide import PoolSize, allot, size
 from reconciler.scaler.shared.facts import Pool
 from reconciler.scaler.shared.keeping import Keeping
 from reconciler.scaler.shared.report import Report
@@ -58,7 +58,7 @@ class Scaling:
             await self._act.fence(own, self._standing.term)
         await self._standing.open()
 
-    async def look(self, wanted: Size, plan: Shrink | None) -> None:
+    async def look(self, wanted: PoolSize, plan: Shrink | None) -> None:
         """Grows or shrinks. Raises KubeError; those who wait for a write that failed are told."""
         standing, own = self._standing, self._standing.snapshot.own_set
         replicas = 0 if own is None else own.replicas
@@ -75,7 +75,7 @@ class Scaling:
 
     # --- growing -------------------------------------------------------------------------------------------------
 
-    async def _grow(self, own: WorkerSet | None, wanted: Size) -> None:
+    async def _grow(self, own: WorkerSet | None, wanted: PoolSize) -> None:
         waiting = self._standing.waiting
         if own is not None and not waiting and self._restrained():
             return
@@ -93,7 +93,7 @@ class Scaling:
         elif own is None and self._keeping.problem:
             waiting.refuse_all(Unavailable(self._keeping.problem, code="NoPool"))
 
-    async def _write(self, own: WorkerSet | None, wanted: Size) -> bool:
+    async def _write(self, own: WorkerSet | None, wanted: PoolSize) -> bool:
         self.writers.writing(0 if own is None else own.replicas, wanted.target)
         if own is None:
             return await self._keeping.create(wanted.target, self._standing.now)
@@ -139,7 +139,7 @@ class Scaling:
         await together(self._ask(pod) for pod in pods)
 
 
-def decisions(pool: Pool, standing: Standing) -> tuple[Size, Shrink]:
+def decisions(pool: Pool, standing: Standing) -> tuple[PoolSize, Shrink]:
     """What the pool should be like, after those who wait were given what is free."""
     left = allot(pool, standing.rules).pool
     return size(pool, standing.rules), shrink(left, standing.rules)

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from ebbtide.counting import count
 from reconciler.scaler.shared.decide import desired
-from reconciler.scaler.shared.facts import Pool, PoolPod, Rules, State
+from reconciler.scaler.shared.facts import PodState, Pool, PoolPod, Rules
 
 
 class Keep(StrEnum):
@@ -62,7 +62,7 @@ def shrink(pool: Pool, rules: Rules) -> Shrink:
     floor = max(desired(pool.total, rules), rules.least)
     pods = {pod.ordinal: pod for pod in pool.pods}
     for ordinal in range(last, -1, -1):
-        kept = _needed(ordinal, floor) or _stays(pods.get(ordinal) or PoolPod(ordinal, State.MISSING), rules)
+        kept = _needed(ordinal, floor) or _stays(pods.get(ordinal) or PoolPod(ordinal, PodState.MISSING), rules)
         if kept is not None:
             return Shrink(ordinal + 1, kept)
     return Shrink(0, None)
@@ -84,7 +84,7 @@ def _why(pod: PoolPod, rules: Rules) -> tuple[Keep | None, str, float | None]:
         return Keep.RESERVED, f"{count(pod.reserved, 'task has', 'tasks have')} been sent there and not been seen", None
     if pod.never_ran:
         return _stuck(pod, rules)
-    if pod.state in (State.NOT_READY, State.ENDING, State.LOST):
+    if pod.state in (PodState.NOT_READY, PodState.ENDING, PodState.LOST):
         return Keep.NOT_READY, "it is not ready, so what it has is not known", None
     if not pod.good:
         return Keep.UNKNOWN, "its tasks could not be read", None

@@ -10,7 +10,7 @@ from ebbtide.exclusion.zones import BlockedZones
 from ebbtide.kube.store import Store
 from ebbtide.model import NodeFacts
 from reconciler.scaler.pods import WorkerPod, WorkerSet
-from reconciler.scaler.shared.facts import Pool, PoolPod, State
+from reconciler.scaler.shared.facts import PodState, Pool, PoolPod
 from reconciler.scaler.shared.memory import Memory
 from reconciler.scaler.status.book import Answer, Book
 from reconciler.scaler.stores import Stores
@@ -145,35 +145,37 @@ class Snapshot:
             idle=memory.idle(ordinal, now),
         )
 
-    def _state(self, ordinal: int, pod: WorkerPod | None, own: WorkerSet | None, now: float) -> State:
+    def _state(self, ordinal: int, pod: WorkerPod | None, own: WorkerSet | None, now: float) -> PodState:
         if pod is None:
-            return State.MISSING
+            return PodState.MISSING
         if pod.deleting or own is None or pod.set_uid != own.uid:
-            return State.ENDING
+            return PodState.ENDING
         if self._lost(pod):
-            return State.LOST
+            return PodState.LOST
         if not pod.node and self.tied(pod):
-            return State.BLOCKED
+            return PodState.BLOCKED
         served = self._memory.seat(ordinal).served == pod.uid
         if not pod.ready:
-            return State.NOT_READY if served else State.STARTING
+            return PodState.NOT_READY if served else PodState.STARTING
         if (reason := self._closed(pod)) is not None:
             return reason
         if self.answer(pod, now) is not None:
-            return State.USABLE
-        return State.UNKNOWN if served or self._watched.book.failing_since(pod.uid) is not None else State.STARTING
+            return PodState.USABLE
+        return (
+            PodState.UNKNOWN if served or self._watched.book.failing_since(pod.uid) is not None else PodState.STARTING
+        )
 
     def _lost(self, pod: WorkerPod) -> bool:
         node = self._watched.nodes.get(pod.node) if pod.node else None
         return bool(pod.node) and (node is None or node.deleting)
 
-    def _closed(self, pod: WorkerPod) -> State | None:
+    def _closed(self, pod: WorkerPod) -> PodState | None:
         """Why nothing new may go to the node of a pod that is Ready."""
         node = self._watched.nodes.get(pod.node)
         if node is None or node.unschedulable:
-            return State.CORDONED
+            return PodState.CORDONED
         if node.cell is not None and node.cell.zone in self._blocked(node.cell.group):
-            return State.BLOCKED
+            return PodState.BLOCKED
         return None
 
     def _blocked_for(self, pod: WorkerPod) -> frozenset[str]:

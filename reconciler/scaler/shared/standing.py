@@ -19,7 +19,7 @@ CLUSTERS_KEPT: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Basis:
     """What decisions are made from."""
 
     rules: Rules
@@ -36,8 +36,8 @@ class Standing:
     missing cannot be made.
     """
 
-    def __init__(self, known: Known, ledger: Ledger, clock: Clock, *, dry_run: bool) -> None:
-        self.rules, self.memory, self.snapshot, self.waiting = known.rules, known.memory, known.snapshot, known.waiting
+    def __init__(self, basis: Basis, ledger: Ledger, clock: Clock, *, dry_run: bool) -> None:
+        self.rules, self.memory, self.snapshot, self.waiting = basis.rules, basis.memory, basis.snapshot, basis.waiting
         self.ledger = ledger
         self.clock = clock
         self.dry_run = dry_run

@@ -7,7 +7,7 @@ from ebbtide.kube.resources import PODS, STATEFUL_SETS
 from reconciler.engine.events import Event, Regarding
 from reconciler.scaler.pods import WorkerPod
 from reconciler.scaler.shared.conditions import Condition
-from reconciler.scaler.shared.decide import Size
+from reconciler.scaler.shared.decide import PoolSize
 from reconciler.scaler.shared.repair import Replacement
 
 
@@ -25,7 +25,7 @@ def condition(subject: Subject, found: Condition) -> Event:
     return Event(_pool(subject), "Warning", str(found.reason), "Scale", found.note)
 
 
-def grown(subject: Subject, before: int, size: Size) -> Event:
+def grown(subject: Subject, before: int, size: PoolSize) -> Event:
     note = f"Scaled from {before} to {count(size.target, 'pod')}: {size.why}."
     return Event(_pool(subject), "Normal", "PoolGrown", "Scale", note)
 

@@ -14,7 +14,7 @@ from reconciler.scaler.shared.act import Act
 from reconciler.scaler.shared.assigning import Assigning
 from reconciler.scaler.shared.controller import Frame, Shared
 from reconciler.scaler.shared.facts import Rules
-from reconciler.scaler.shared.keeping import Keeping, Wish
+from reconciler.scaler.shared.keeping import DesiredPool, Keeping
 from reconciler.scaler.shared.ledger import Ledger
 from reconciler.scaler.shared.looking import Looks, Works
 from reconciler.scaler.shared.marks import Marks
@@ -25,7 +25,7 @@ from reconciler.scaler.shared.report import Report
 from reconciler.scaler.shared.scaling import Ask, Scaling
 from reconciler.scaler.shared.snapshot import Snapshot, Watched
 from reconciler.scaler.shared.spec import disk_of, size_of
-from reconciler.scaler.shared.standing import Known, Standing
+from reconciler.scaler.shared.standing import Basis, Standing
 from reconciler.scaler.shared.stories import Subject
 from reconciler.scaler.status.book import Answer
 
@@ -44,11 +44,13 @@ def build(context: Context, knowledge: Knowledge, metrics: WorkerMetrics, hurry:
     memory = Memory(settings.reservation_seconds, settings.shared_ended_task_grace_sec)
     snapshot = _snapshot(context, knowledge, memory)
     ledger = Ledger(context.client, knowledge.stores.namespace, pool, context.identity)
-    known = Known(Rules.of(settings, disk_of(size)), memory, snapshot, Waiting())
-    standing = Standing(known, ledger, context.clock, dry_run=context.dry_run)
+    basis = Basis(Rules.of(settings, disk_of(size)), memory, snapshot, Waiting())
+    standing = Standing(basis, ledger, context.clock, dry_run=context.dry_run)
     report = Report(context.registry, context.shared.recorder, metrics, lambda: _subject(knowledge, pool))
     act = Act(context.client, knowledge.stores, pool, settings.worker_port)
-    keeping = Keeping(Wish(pool, settings.template_sts_name, size, cells), act, knowledge.stores, snapshot, report)
+    keeping = Keeping(
+        DesiredPool(pool, settings.template_sts_name, size, cells), act, knowledge.stores, snapshot, report
+    )
     marks = Marks(act)
 
     ask = _asker(knowledge, standing)

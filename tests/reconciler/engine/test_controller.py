@@ -11,11 +11,11 @@ from structlog.testing import capture_logs
 from ebbtide.kube.errors import Conflict, Forbidden, NotFound, NotLeading, Throttled, Unreachable
 from ebbtide.sim.time import simulate
 from reconciler.engine.controller import Again, Controller
-from reconciler.engine.queue import Backoff, RateLimit, WorkQueue
+from reconciler.engine.queue import RateLimit, RetryDelay, WorkQueue
 
 
 def steady() -> WorkQueue[str]:
-    return WorkQueue(Backoff(first=1.0, jitter=0.0), RateLimit(1000.0, 1000), chance=lambda: 0.0)
+    return WorkQueue(RetryDelay(first=1.0, jitter=0.0), RateLimit(1000.0, 1000), chance=lambda: 0.0)
 
 
 def now() -> float:

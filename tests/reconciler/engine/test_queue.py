@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ebbtide.sim.time import SimulatedLoop, simulate
-from reconciler.engine.queue import Backoff, QueueClosedError, RateLimit, WorkQueue
+from reconciler.engine.queue import QueueClosedError, RateLimit, RetryDelay, WorkQueue
 
 
 def steady() -> WorkQueue[str]:
     """A queue without jitter, and without an overall rate that matters."""
-    return WorkQueue(Backoff(first=1.0, most=60.0, jitter=0.0), RateLimit(1000.0, 1000), chance=lambda: 0.0)
+    return WorkQueue(RetryDelay(first=1.0, most=60.0, jitter=0.0), RateLimit(1000.0, 1000), chance=lambda: 0.0)
 
 
 async def take(queue: WorkQueue[str]) -> str:
@@ -168,12 +168,12 @@ def test_the_failures_of_one_key_do_not_delay_another() -> None:
     ("failures", "chance", "seconds"), [(0, 0.0, 0.05), (3, 0.0, 0.4), (99, 0.0, 60.0), (99, 0.5, 63.0)]
 )
 def test_the_back_off_grows_from_its_first_to_its_longest_delay(failures: int, chance: float, seconds: float) -> None:
-    assert Backoff().delay(failures, chance) == pytest.approx(seconds)
+    assert RetryDelay().delay(failures, chance) == pytest.approx(seconds)
 
 
 def test_many_keys_that_fail_together_come_back_at_the_overall_rate() -> None:
     async def main() -> float:
-        queue = WorkQueue[int](Backoff(0.01, 1.0, 0.0), RateLimit(per_second=10, burst=5), chance=lambda: 0.0)
+        queue = WorkQueue[int](RetryDelay(0.01, 1.0, 0.0), RateLimit(per_second=10, burst=5), chance=lambda: 0.0)
         for number in range(25):
             queue.add_rate_limited(number)
         for _ in range(25):

@@ -10,7 +10,7 @@ from ebbtide.model import Cell
 from reconciler.engine.events import Story
 from reconciler.rebalance import stories
 from reconciler.rebalance.answers import Answer, Result
-from reconciler.rebalance.drain import Asked
+from reconciler.rebalance.drain import AnsweredEviction
 from reconciler.rebalance.plan import Change, NodeWrite, Wish
 from reconciler.rebalance.verdict import State, Verdict
 from tests.reconciler.rebalance.builders import DEFAULTS, node, plan, pod, rules
@@ -24,8 +24,8 @@ def changed(state: State, before: State | None = None, wish: Wish = Wish.BLOCK) 
     return stories.changed(plan(wish, "2 nodes are signalled"), Verdict(state, "node a3 lacks it"), before, DEFAULTS)
 
 
-def asked(result: Result, words: str = WORDS, name: str = "p1", on: str = "a1") -> Asked:
-    return Asked(node(on, signal=10), Cell("g", "a"), pod(name), Answer(result, 60, words=words))
+def asked(result: Result, words: str = WORDS, name: str = "p1", on: str = "a1") -> AnsweredEviction:
+    return AnsweredEviction(node(on, signal=10), Cell("g", "a"), pod(name), Answer(result, 60, words=words))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from reconciler.scaler.metrics import WorkerState
 from reconciler.scaler.pods import WorkerSet
 from reconciler.scaler.shared.conditions import Condition, Reason
 from reconciler.scaler.shared.describe import describe
-from reconciler.scaler.shared.facts import Pool, PoolPod, Rules, State
+from reconciler.scaler.shared.facts import PodState, Pool, PoolPod, Rules
 from reconciler.scaler.task import TaskId, TaskState
 
 GIB: Final = 1 << 30
@@ -47,7 +47,7 @@ def worker(engine: int, size: int) -> Worker:
 
 POOL: Final = Pool(
     replicas=3,
-    pods=(PoolPod(0, running=3, reserved=1), PoolPod(1, ended=2, idle=42.0), PoolPod(2, state=State.STARTING)),
+    pods=(PoolPod(0, running=3, reserved=1), PoolPod(1, ended=2, idle=42.0), PoolPod(2, state=PodState.STARTING)),
     waiting=(GIB,),
 )
 WORKERS: Final = WorkersNow(

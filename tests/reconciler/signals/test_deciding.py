@@ -22,7 +22,7 @@ from ebbtide.vocabulary import SIGNAL_TAINT_KEY
 from reconciler.main import Reconciler
 from reconciler.place import Place
 from reconciler.signals.decide import Result, decide
-from reconciler.signals.envelope import MalformedError, Told, read
+from reconciler.signals.envelope import InstanceNotice, MalformedError, read
 from reconciler.signals.snapshot import Instances
 from reconciler.signals.wiring import region_of
 from tests.reconciler.rebalance.builders import NOW, node, signal_taint
@@ -33,8 +33,8 @@ AT = 1772366280.0
 
 def test_both_kinds_are_read() -> None:
     """A recommendation has the time of the event, an interruption the one two minutes later."""
-    assert read(rebalance("i-1")) == Told("i-1", Notice(Kind.REBALANCE, AT))
-    assert read(interruption("i-1")) == Told("i-1", Notice(Kind.INTERRUPTION, AT + 240, "terminate"))
+    assert read(rebalance("i-1")) == InstanceNotice("i-1", Notice(Kind.REBALANCE, AT))
+    assert read(interruption("i-1")) == InstanceNotice("i-1", Notice(Kind.INTERRUPTION, AT + 240, "terminate"))
 
 
 def changed(**fields: Any) -> str:

@@ -12,7 +12,7 @@ from ebbtide.vocabulary import INTERRUPTION_NOTICE_ANNOTATION, SIGNAL_TAINT_KEY
 from reconciler.signals.act import Act
 from reconciler.signals.controller import QueueReader
 from reconciler.signals.decide import Result
-from reconciler.signals.envelope import Told
+from reconciler.signals.envelope import InstanceNotice
 from reconciler.signals.messages import QueueError
 from reconciler.signals.queue import opened
 from tests.controlplane.world import wait_until
@@ -147,7 +147,7 @@ async def test_a_node_that_is_being_deleted_is_not_written(queues: str) -> None:
 class Defective(Act):
     """Falls over one instance."""
 
-    async def store(self, told: Told) -> tuple[Result, NodeFacts | None]:
+    async def store(self, told: InstanceNotice) -> tuple[Result, NodeFacts | None]:
         if told.instance == "i-1":
             raise ZeroDivisionError(told.instance)
         return await super().store(told)

@@ -7,7 +7,7 @@ with `pod`, whose ordinal is its position.
 from dataclasses import replace
 from typing import Any
 
-from reconciler.scaler.shared.facts import Pool, PoolPod, Rules, State
+from reconciler.scaler.shared.facts import PodState, Pool, PoolPod, Rules
 
 GB = 1 << 30
 MB = 1 << 20
@@ -27,17 +27,17 @@ def idle(seconds: float = LONG, **special: Any) -> PoolPod:
 
 def starting(seconds: float = 10.0, **special: Any) -> PoolPod:
     """A pod that has not run yet, for so long."""
-    return pod(state=State.STARTING, lasting=seconds, good=False, **special)
+    return pod(state=PodState.STARTING, lasting=seconds, good=False, **special)
 
 
 def missing(seconds: float, **special: Any) -> PoolPod:
     """A pod that was asked for so long ago and is not there."""
-    return pod(state=State.MISSING, lasting=seconds, good=False, **special)
+    return pod(state=PodState.MISSING, lasting=seconds, good=False, **special)
 
 
 def unknown(running: int = 0, **special: Any) -> PoolPod:
     """A pod whose status cannot be read; `running` is the last that was known."""
-    return pod(running, state=State.UNKNOWN, good=False, **special)
+    return pod(running, state=PodState.UNKNOWN, good=False, **special)
 
 
 def pool(*pods: int | PoolPod, waiting: int | tuple[int, ...] = 0, **special: Any) -> Pool:

@@ -8,7 +8,7 @@ from ebbtide import vocabulary
 from reconciler.scaler.pods import WorkerClaim, WorkerPod, WorkerSet
 from reconciler.scaler.shared.conditions import Around, Reason, conditions
 from reconciler.scaler.shared.describe import describe, doing
-from reconciler.scaler.shared.facts import OVERDUE, Pool, PoolPod, State
+from reconciler.scaler.shared.facts import OVERDUE, PodState, Pool, PoolPod
 from reconciler.scaler.shared.repair import HANGING_AFTER, Patience, Replacement, Seen, Why, orphans, replacements
 from reconciler.scaler.shared.shrink import shrink
 from reconciler.scaler.shared.writers import FIRST_PAUSE, LONGEST_PAUSE, REMEMBERED, Writers
@@ -24,7 +24,7 @@ CASES: dict[str, tuple[Pool, Around, set[Reason]]] = {
     ),
     "tasks wait for growth": (pool(24, waiting=1), Around(), set()),
     "WS-60 a volume in a blocked zone": (
-        pool(pod(1, state=State.BLOCKED)),
+        pool(pod(1, state=PodState.BLOCKED)),
         Around(tied=(0,)),
         {Reason.ZONAL_VOLUME_BLOCKED},
     ),
@@ -89,10 +89,10 @@ def test_the_state_document_tells_each_pod() -> None:
         (idle(), "idle"),
         (starting(), "starting"),
         (unknown(3), "unknown"),
-        (pod(state=State.ENDING, good=False), "ending"),
-        (pod(3, state=State.LOST, good=False), "unknown"),
-        (pod(3, state=State.BLOCKED), "busy"),
-        (idle(state=State.CORDONED), "idle"),
+        (pod(state=PodState.ENDING, good=False), "ending"),
+        (pod(3, state=PodState.LOST, good=False), "unknown"),
+        (pod(3, state=PodState.BLOCKED), "busy"),
+        (idle(state=PodState.CORDONED), "idle"),
     ],
 )
 def test_what_a_pod_is_doing(each: PoolPod, word: str) -> None:
@@ -166,14 +166,14 @@ def the_set(**special: object) -> WorkerSet:
 PENDING = worker(node="", phase="Pending", ready_since=None, started="", ip="")
 REPLACED: dict[str, tuple[Seen, Replacement | None]] = {
     "WS-60 empty and tied": (
-        Seen(worker(), idle(0, state=State.BLOCKED), True, ()),
+        Seen(worker(), idle(0, state=PodState.BLOCKED), True, ()),
         Replacement(worker(), Why.TIED, ask=True, claims=("data", "worker0")),
     ),
-    "WS-60 tied with a task": (Seen(worker(), pod(1, state=State.BLOCKED), True, ()), None),
-    "WS-60 tied with a promise": (Seen(worker(), pod(reserved=1, state=State.BLOCKED), True, ()), None),
+    "WS-60 tied with a task": (Seen(worker(), pod(1, state=PodState.BLOCKED), True, ()), None),
+    "WS-60 tied with a promise": (Seen(worker(), pod(reserved=1, state=PodState.BLOCKED), True, ()), None),
     "tied and silent": (Seen(worker(), unknown(), True, ()), None),
     "tied and without a node": (
-        Seen(PENDING, pod(state=State.BLOCKED, good=False), True, ()),
+        Seen(PENDING, pod(state=PodState.BLOCKED, good=False), True, ()),
         Replacement(PENDING, Why.TIED, claims=("data", "worker0")),
     ),
     "WS-82 of an old template": (Seen(PENDING, starting(), False, ()), Replacement(PENDING, Why.OLD)),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.scaler.shared.decide import Given, Lack, allot, desired, size
-from reconciler.scaler.shared.facts import OVERDUE, Pool, PoolPod, Rules, State
+from reconciler.scaler.shared.facts import OVERDUE, PodState, Pool, PoolPod, Rules
 from tests.reconciler.scaler.shared.builders import DEFAULTS, GB, LONG, MB, missing, pod, pool, starting, unknown
 
 HARD = replace(DEFAULTS, hard_cap=True)
@@ -52,16 +52,16 @@ CHOICES = {
     "nobody is there yet": (pool(waiting=1), DEFAULTS, [Lack.WAIT]),
     "WS-58 only the pod that is fine": (
         pool(
-            pod(state=State.ENDING),
-            pod(state=State.NOT_READY, good=False),
-            pod(state=State.CORDONED),
+            pod(state=PodState.ENDING),
+            pod(state=PodState.NOT_READY, good=False),
+            pod(state=PodState.CORDONED),
             4,
             waiting=2,
         ),
         DEFAULTS,
         [Given(3), Given(3)],
     ),
-    "WS-59 none in a blocked zone": (pool(pod(3, state=State.BLOCKED), 20, waiting=1), DEFAULTS, [Given(1)]),
+    "WS-59 none in a blocked zone": (pool(pod(3, state=PodState.BLOCKED), 20, waiting=1), DEFAULTS, [Given(1)]),
     "WS-52 none on what is being removed": (pool(24, 0, 0, waiting=1, closing=1), DEFAULTS, [Lack.WAIT]),
     "a pod beyond the replicas takes none": (
         replace(pool(24, 3, waiting=1), replicas=1),
@@ -69,7 +69,7 @@ CHOICES = {
         [Lack.WAIT],
     ),
     "WS-81 none on a lost node": (
-        pool(3, pod(4, state=State.LOST, good=False), waiting=1),
+        pool(3, pod(4, state=PodState.LOST, good=False), waiting=1),
         replace(DEFAULTS, least=2),
         [Given(0)],
     ),
@@ -89,7 +89,7 @@ CHOICES = {
         [Given(0, beyond=True)],
     ),
     "at the maximum without any usable pod there is only waiting": (
-        pool(pod(3, state=State.BLOCKED), waiting=1),
+        pool(pod(3, state=PodState.BLOCKED), waiting=1),
         replace(DEFAULTS, most=1),
         [Lack.WAIT],
     ),
@@ -178,10 +178,10 @@ SIZES = {
     "WS-46 a burst": (pool(waiting=40), DEFAULTS, 3),
     "WS-44 both have sixteen": (pool(16, 16, waiting=1), DEFAULTS, 3),
     "WS-44 the last slot is taken": (pool(24, 23, waiting=1), DEFAULTS, 3),
-    "WS-59 the only pod is in a blocked zone": (pool(pod(3, state=State.BLOCKED), waiting=1), DEFAULTS, 2),
-    "WS-59 a blocked zone without traffic": (pool(pod(20, state=State.BLOCKED), 5), DEFAULTS, 2),
+    "WS-59 the only pod is in a blocked zone": (pool(pod(3, state=PodState.BLOCKED), waiting=1), DEFAULTS, 2),
+    "WS-59 a blocked zone without traffic": (pool(pod(20, state=PodState.BLOCKED), 5), DEFAULTS, 2),
     "WS-59 a blocked zone at the maximum": (
-        pool(pod(3, state=State.BLOCKED), waiting=1),
+        pool(pod(3, state=PodState.BLOCKED), waiting=1),
         replace(DEFAULTS, most=1),
         1,
     ),
@@ -197,7 +197,7 @@ SIZES = {
     "WS-72 the only disk is full": (pool(pod(10, disk=60 * GB), waiting=(2 * GB,)), DEFAULTS, 2),
     "nothing to do": (pool(), DEFAULTS, 0),
     "WS-81 the minimum holds with a lost node": (
-        pool(3, pod(4, state=State.LOST, good=False)),
+        pool(3, pod(4, state=PodState.LOST, good=False)),
         replace(DEFAULTS, least=2),
         2,
     ),
@@ -217,14 +217,14 @@ def test_the_reason_for_a_size_is_told() -> None:
     assert size(pool(16, waiting=1), DEFAULTS).why == "17 tasks at 16 a pod"
     assert size(replace(pool(waiting=1), replicas=0), DEFAULTS).why == "1 task at 16 a pod"
     assert size(pool(24, waiting=1), replace(DEFAULTS, per_pod=32)).why == "all usable pods are full"
-    full = pool(pod(24, state=State.BLOCKED), waiting=1)
+    full = pool(pod(24, state=PodState.BLOCKED), waiting=1)
     assert size(full, replace(DEFAULTS, most=1)).why == "no usable pod has room and none is starting, at most 1"
 
 
 pods = st.builds(
     PoolPod,
     ordinal=st.just(0),
-    state=st.sampled_from(State),
+    state=st.sampled_from(PodState),
     lasting=st.sampled_from([0.0, 299.0, 300.0, 700.0]),
     running=st.integers(0, 30),
     reserved=st.integers(0, 5),

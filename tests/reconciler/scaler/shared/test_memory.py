@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.scaler.contract import Arrival
-from reconciler.scaler.shared.facts import State
+from reconciler.scaler.shared.facts import PodState
 from reconciler.scaler.shared.ledger import Entry
 from reconciler.scaler.shared.memory import Memory
 from reconciler.scaler.status.book import Answer
@@ -220,9 +220,9 @@ def test_disk_is_set_aside_three_times_for_each_task() -> None:
 
 def test_how_long_a_state_lasts_is_counted_from_its_first_look() -> None:
     known = memory()
-    assert known.lasting(0, State.STARTING, 10) == 0
-    assert known.lasting(0, State.STARTING, 25) == 15
-    assert known.lasting(0, State.USABLE, 30) == 0
+    assert known.lasting(0, PodState.STARTING, 10) == 0
+    assert known.lasting(0, PodState.STARTING, 25) == 15
+    assert known.lasting(0, PodState.USABLE, 30) == 0
 
 
 @given(

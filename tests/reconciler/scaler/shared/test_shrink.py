@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.scaler.shared.decide import desired
-from reconciler.scaler.shared.facts import Pool, PoolPod, Rules, State
+from reconciler.scaler.shared.facts import PodState, Pool, PoolPod, Rules
 from reconciler.scaler.shared.shrink import Keep, shrink
 from tests.reconciler.scaler.shared.builders import DEFAULTS, LONG, idle, pod, pool, starting, unknown
 
@@ -19,7 +19,7 @@ CASES = {
     "WS-50 at the very second": (pool(idle(600), idle(600), idle(600)), DEFAULTS, 0, None),
     "WS-50 an ended task is still listed": (pool(idle(), idle(), pod(ended=1)), DEFAULTS, 3, Keep.ENDED),
     "WS-50 the last is not ready": (
-        pool(idle(), idle(), pod(state=State.NOT_READY, good=False, lasting=LONG)),
+        pool(idle(), idle(), pod(state=PodState.NOT_READY, good=False, lasting=LONG)),
         DEFAULTS,
         3,
         Keep.NOT_READY,
@@ -48,10 +48,10 @@ CASES = {
     ),
     "without an idle time it goes when it is": (pool(idle(0)), replace(DEFAULTS, idle_for=0.0), 0, None),
     "WS-49 nothing goes while a task waits": (pool(24, starting(LONG), waiting=1), DEFAULTS, 2, Keep.WAITED_FOR),
-    "WS-59 an idle pod in a blocked zone may go": (pool(3, idle(state=State.BLOCKED)), DEFAULTS, 1, Keep.NEEDED),
-    "WS-58 an idle pod on a cordoned node may go": (pool(3, idle(state=State.CORDONED)), DEFAULTS, 1, Keep.NEEDED),
+    "WS-59 an idle pod in a blocked zone may go": (pool(3, idle(state=PodState.BLOCKED)), DEFAULTS, 1, Keep.NEEDED),
+    "WS-58 an idle pod on a cordoned node may go": (pool(3, idle(state=PodState.CORDONED)), DEFAULTS, 1, Keep.NEEDED),
     "a pod on its way out stays counted": (
-        pool(3, idle(state=State.ENDING, good=False)),
+        pool(3, idle(state=PodState.ENDING, good=False)),
         DEFAULTS,
         2,
         Keep.NOT_READY,
@@ -71,7 +71,7 @@ CASES = {
         Keep.RESERVED,
     ),
     "WS-65 pods that quota refuses": (
-        pool(idle(), pod(state=State.MISSING, good=False)),
+        pool(idle(), pod(state=PodState.MISSING, good=False)),
         DEFAULTS,
         2,
         Keep.NEVER_RAN,
@@ -116,7 +116,7 @@ def test_the_plan_names_what_goes(replicas: int, ordinals: list[int]) -> None:
 pods = st.builds(
     PoolPod,
     ordinal=st.just(0),
-    state=st.sampled_from(State),
+    state=st.sampled_from(PodState),
     lasting=st.sampled_from([0.0, 1800.0]),
     running=st.sampled_from([0, 0, 0, 5]),
     reserved=st.sampled_from([0, 0, 0, 1]),

@@ -22,7 +22,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class NodeWatch:
     """The watch of nodes at a moment: the number of its open stream, None without one, and how long it is silent."""
 
     stream: int | None
@@ -30,7 +30,7 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Question:
     """What was known when a question was sent."""
 
     newcomers: int
@@ -38,12 +38,12 @@ class _Asked:
 
 
 @dataclass(slots=True)
-class Standing:
+class Confirmation:
     """What is known of one node; nothing is until the first answer."""
 
     _newcomers: int = 0
-    _asked: _Asked | None = None
-    _confirmed: _Asked | None = None
+    _asked: _Question | None = None
+    _confirmed: _Question | None = None
     _fresh: bool = False
     _failures: int = 0
     _ask_at: float = 0.0
@@ -53,11 +53,11 @@ class Standing:
         """A pod has appeared; it may belong to another node of the same name."""
         self._newcomers += 1
 
-    def is_sure(self, watched: Watched, now: float) -> bool:
+    def is_sure(self, watched: NodeWatch, now: float) -> bool:
         """Whether pods may be asked to go."""
         return self.is_confirmed(watched) or self._is_overdue(now)
 
-    def is_confirmed(self, watched: Watched) -> bool:
+    def is_confirmed(self, watched: NodeWatch) -> bool:
         """Whether there is no need for a further question."""
         known = self._confirmed
         if known is None or known.newcomers != self._newcomers:
@@ -78,9 +78,9 @@ class Standing:
         overdue = None if self._unanswered_since is None else self._unanswered_since + UNANSWERED - now
         return soonest(wait for wait in (again, overdue) if wait is not None and wait > 0)
 
-    def ask(self, watched: Watched, now: float) -> None:
+    def ask(self, watched: NodeWatch, now: float) -> None:
         """A question is sent."""
-        self._asked = _Asked(self._newcomers, watched.stream)
+        self._asked = _Question(self._newcomers, watched.stream)
         if self._unanswered_since is None:
             self._unanswered_since = now
 
