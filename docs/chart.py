@@ -167,22 +167,34 @@ def _shape(field: FieldInfo) -> Schema:
         return {"enum": list(get_args(field.annotation))}
     if get_origin(field.annotation) is tuple:
         fewest = {"minItems": 1} if any(isinstance(item, annotated_types.MinLen) for item in field.metadata) else {}
-        return {"type": "array", "items": {"type": "string", "minLength": 1}} | fewest
+        item = FieldInfo.from_annotation(get_args(field.annotation)[0])
+        return {"type": "array", "items": _shape(item) | {"minLength": 1}} | fewest
     if field.annotation is int and kind is None and _huge(field):
-        # YAML's numbers are exact up to 2^53 only.
-        return {"type": ["integer", "string"], "pattern": "^[0-9]{1,20}$", "maximum": 1 << 53}
+        return {"type": ["integer", "string"], "pattern": "^[0-9]{1,20}$", "maximum": _EXACT}
     if kind is not None and field.annotation in (int, float):
-        return {"type": ["integer", "string"] if field.annotation is int else ["number", "string"], **_measure(kind)}
+        whole = field.annotation is int
+        return {"type": ["integer", "string"] if whole else ["number", "string"], **_measure(kind, whole=whole)}
     scalars = [each for each in get_args(field.annotation) or (field.annotation,) if each is not type(None)]
-    return {"type": _SCALARS[scalars[0]]} | ({"pattern": f"^(?:{kind.pattern})$"} if kind and kind.pattern else {})
+    if scalars[0] is int:
+        return {"type": "integer", "minimum": -_EXACT, "maximum": _EXACT}
+    return {"type": _SCALARS[scalars[0]], **(_text(kind) if kind else {})}
 
 
-def _measure(kind: Kind) -> Schema:
+def _measure(kind: Kind, *, whole: bool) -> Schema:
     """Bounds of a duration or a size: of the number, and of the text, which has one digit at least."""
-    return {"minimum": 0, "maximum": kind.most, "minLength": 1, "pattern": f"^(?:{kind.pattern})$"}
+    assert kind.most is not None
+    return {"minimum": 0, "maximum": min(kind.most, _EXACT) if whole else kind.most, "minLength": 1, **_text(kind)}
 
 
-_SCALARS: Final[Mapping[Any, str]] = {bool: "boolean", int: "integer", float: "number", str: "string"}
+def _text(kind: Kind) -> Schema:
+    """A pattern holds for texts alone; what is none has none of these words either."""
+    found: Schema = {"pattern": f"^(?:{kind.pattern})$"} if kind.pattern else {}
+    return found | ({"not": {"type": "string", "pattern": kind.unless}} if kind.unless else {})
+
+
+# Numbers of YAML are doubles to Helm: whole ones are exact up to here, and written without an exponent.
+_EXACT: Final = 1 << 53
+_SCALARS: Final[Mapping[Any, str]] = {bool: "boolean", float: "number", str: "string"}
 
 
 def _huge(field: FieldInfo) -> bool:
@@ -205,9 +217,15 @@ def _bounds(field: FieldInfo) -> Schema:
                 found["maxLength"] = length
             case annotated_types.MultipleOf(multiple_of=unit):
                 found["multipleOf"] = unit
+                found["allOf"] = [*found.get("allOf", ()), {"not": {"type": "string", "pattern": _FRACTION}}]
     return found
 
 
+# Parts of a second in the text of a duration.
+_FRACTION: Final = r"\.[0-9]*[1-9][0-9]*m?s|[1-9]0{0,2}ms"
+
+
 def _something(field: FieldInfo) -> Schema:
-    """That the text of a duration or a size is not nothing: some digit is not 0."""
-    return {"allOf": [{"pattern": "[1-9]"}]} if kind_of(field) else {}
+    """That the text of a duration or a size is not nothing: some digit is not 0, of bytes some before the point."""
+    less = {"not": {"type": "string", "pattern": r"^0*(?:\.[0-9]+)? ?B$"}}
+    return {"allOf": [{"pattern": "[1-9]"}, *([less] if field.annotation is int else ())]} if kind_of(field) else {}

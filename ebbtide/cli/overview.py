@@ -78,9 +78,11 @@ def _head(found: dict[str, Any]) -> Text:
 
 
 def _cells(cells: list[dict[str, Any]], at: str, width: int) -> Table:
-    names, rows = _NAMES, [_row(cell, at) for cell in cells]
+    names: tuple[str, ...] = _NAMES
+    rows = [_row(cell, at) for cell in cells]
     if width >= _WIDE:
-        names, rows = (*names, "WHY"), [[*row, plain(_why(cell))] for row, cell in zip(rows, cells, strict=True)]
+        names = (*names, "WHY")
+        rows = [[*row, plain(_why(cell))] for row, cell in zip(rows, cells, strict=True)]
     return table(names, rows, width, keys=3, folded=("GROUP", "ZONE", "WHY"))
 
 

@@ -31,8 +31,9 @@ class Section(
 class Kind:
     """`words` completes "must be …"; `parse` raises ValueError; `show` gives back what may be written in the file;
     `brief` stands for the words where their meaning is told once for a whole page. `pattern` is a regular
-    expression for those who check texts without `parse`: a whole text matches it; "" where there is none. `most` is set
-    for measures, numbers from 0 to it; as texts they have a unit and are never empty, which their pattern does not say.
+    expression for those who check texts without `parse`: a whole text matches it; "" where there is none. `unless` is
+    found in texts which are too much all the same: too long, or more than `most`. That is set for measures, numbers
+    from 0 to it; as texts they have a unit and are never empty, which their pattern does not say.
     """
 
     words: str
@@ -41,6 +42,7 @@ class Kind:
     brief: str = ""
     pattern: str = ""
     most: float | None = None
+    unless: str = ""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_before_validator_function(self.parse, handler(source))
@@ -71,12 +73,30 @@ def _tuple(value: Any) -> tuple[Any, ...]:
 
 _DURATION_WORDS = 'a duration: a number of seconds, or a string such as "500ms", "90s", "5m", "1h30m"'
 Seconds = Annotated[
-    float, Kind(_DURATION_WORDS, units.parse_duration, units.format_duration, "duration", units.DURATION, units.LONGEST)
+    float,
+    Kind(
+        _DURATION_WORDS,
+        units.parse_duration,
+        units.format_duration,
+        "duration",
+        units.DURATION,
+        units.LONGEST,
+        units.TOO_LONG,
+    ),
 ]
 PositiveSeconds = Annotated[Seconds, Field(gt=0)]
 # For keys whose name already says seconds: shown as bare numbers.
 PlainSeconds = Annotated[
-    float, Kind(_DURATION_WORDS, units.parse_duration, units.format_seconds, "duration", units.DURATION, units.LONGEST)
+    float,
+    Kind(
+        _DURATION_WORDS,
+        units.parse_duration,
+        units.format_seconds,
+        "duration",
+        units.DURATION,
+        units.LONGEST,
+        units.TOO_LONG,
+    ),
 ]
 
 Size = Annotated[
@@ -87,6 +107,7 @@ Size = Annotated[
         units.format_size,
         pattern=units.SIZE,
         most=units.LARGEST,
+        unless=units.TOO_LARGE,
     ),
 ]
 Count = Annotated[int, Field(ge=0)]
@@ -108,7 +129,12 @@ OptionalNamespace = Annotated[
 ]
 ObjectName = Annotated[
     str,
-    Kind("an object's name: at most 253 of a-z, 0-9, '-' and '.'", _text(names.is_dns_name), pattern=names.DNS_NAME),
+    Kind(
+        "an object's name: at most 253 of a-z, 0-9, '-' and '.'",
+        _text(names.is_dns_name),
+        pattern=names.DNS_NAME,
+        unless=names.LONG_NAME,
+    ),
 ]
 ServiceName = Annotated[
     str,
@@ -118,7 +144,10 @@ ServiceName = Annotated[
         pattern=names.SERVICE_NAME,
     ),
 ]
-DomainName = Annotated[str, Kind('a domain such as "cluster.local"', _text(names.is_dns_name), pattern=names.DNS_NAME)]
+DomainName = Annotated[
+    str,
+    Kind('a domain such as "cluster.local"', _text(names.is_dns_name), pattern=names.DNS_NAME, unless=names.LONG_NAME),
+]
 LabelKey = Annotated[
     str,
     Kind(
@@ -126,6 +155,7 @@ LabelKey = Annotated[
         _text(names.is_label_key),
         brief="label or taint key",
         pattern=names.LABEL_KEY,
+        unless=names.LONG_PREFIX,
     ),
 ]
 OptionalLabelKey = Annotated[
@@ -134,6 +164,7 @@ OptionalLabelKey = Annotated[
         '"" or a label key such as "name" or "example.com/name"',
         _optional(names.is_label_key),
         pattern=f"(?:{names.LABEL_KEY})?",
+        unless=names.LONG_PREFIX,
     ),
 ]
 LabelValue = Annotated[
@@ -151,9 +182,20 @@ Listen = Annotated[
     names.HostPort,
     Kind('host:port to listen on, such as "0.0.0.0:8080", "127.0.0.1:0" or "[::]:8080"', _host_port, str),
 ]
-HttpUrl = Annotated[str, Kind('a URL such as "http://host:port"', _text(names.is_http_url), pattern=names.HTTP_URL)]
+HttpUrl = Annotated[
+    str,
+    Kind(
+        'a URL such as "http://host:port"', _text(names.is_http_url), pattern=names.HTTP_URL, unless=names.LONG_URL_HOST
+    ),
+]
 OptionalHttpUrl = Annotated[
-    str, Kind('"" or a URL such as "http://host:port"', _optional(names.is_http_url), pattern=f"(?:{names.HTTP_URL})?")
+    str,
+    Kind(
+        '"" or a URL such as "http://host:port"',
+        _optional(names.is_http_url),
+        pattern=f"(?:{names.HTTP_URL})?",
+        unless=names.LONG_URL_HOST,
+    ),
 ]
 OptionalRegion = Annotated[
     str,
@@ -164,7 +206,15 @@ Directory = Annotated[
     Kind('an absolute path such as "/etc/ebbtide/tls"', _text(lambda path: path.startswith("/") and "\0" not in path)),
 ]
 
-_CertificateName = Annotated[str, Kind("a DNS name or an IP address", _text(names.is_certificate_name))]
+_CertificateName = Annotated[
+    str,
+    Kind(
+        "a DNS name or an IP address",
+        _text(names.is_certificate_name),
+        pattern=names.CERTIFICATE_NAME,
+        unless=names.LONG_HOST,
+    ),
+]
 CertificateNames = Annotated[
     tuple[_CertificateName, ...], Kind('a list of DNS names (perhaps "*.…") and IP addresses', _tuple, list)
 ]

@@ -19,13 +19,25 @@ _NAME_PART: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?
 _HOST_LABEL: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _REGION: Final = re.compile(r"[a-z]{2,4}(?:-[a-z]+)+-[0-9]{1,2}")
 _REQUIREMENT: Final = re.compile(r"(?P<key>[^=!,\s]+)(?:(?:==?|!=)(?P<value>[^=!,\s]*))?|!(?P<absent>[^=!,\s]+)")
-# The same for the schema of the chart's values; how long a whole may be is left to the functions.
+# The same for the schema of the chart's values. How long a whole may be, which they do not say, the LONG ones do.
 DNS_LABEL: Final = _LABEL.pattern
 DNS_NAME: Final = rf"{DNS_LABEL}(?:\.{DNS_LABEL})*"
 SERVICE_NAME: Final = _SERVICE.pattern
 LABEL_KEY: Final = rf"(?:{DNS_NAME}/)?{_NAME_PART.pattern}"
 LABEL_VALUE: Final = rf"(?:{_NAME_PART.pattern})?"
-HTTP_URL: Final = r"[Hh][Tt][Tt][Pp][Ss]?://[^\s/?#@]+(?:/[^\s?#]*)?\??#?"
+# A name that ends in a number is a mistyped address.
+_ENDS_IN_A_NAME: Final = r"(?:[0-9]+-[-A-Za-z0-9]*[A-Za-z0-9]|[0-9]*[A-Za-z](?:[-A-Za-z0-9]*[A-Za-z0-9])?)"
+_OCTET: Final = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_IPV4: Final = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
+_IPV6: Final = r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*"
+_HOST: Final = rf"(?:{_HOST_LABEL.pattern}\.)*{_ENDS_IN_A_NAME}\.?|{_IPV4}"
+_PORT: Final = r"0*(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+HTTP_URL: Final = rf"[Hh][Tt][Tt][Pp][Ss]?://(?:{_HOST}|\[{_IPV6}\])(?::(?:{_PORT})?)?(?:/[^\s?#]*)?\??#?"
+CERTIFICATE_NAME: Final = rf"(?:\*\.)?(?:{_HOST}|{_IPV6})"
+LONG_NAME: Final = r"^.{254}"
+LONG_PREFIX: Final = r"^[^/]{254,}/"
+LONG_HOST: Final = r"^(?:\*\.)?.{254}|[^.]{64}"
+LONG_URL_HOST: Final = r"://[^/:]{254}|://[^/]*[^./:]{64}"
 AWS_REGION: Final = _REGION.pattern
 
 

@@ -18,10 +18,34 @@ _NUMBER = r"([0-9]{1,12}(?:\.[0-9]{1,9})?)"
 # Without what only Python's expressions have: the schema of the chart's values carries them too.
 DURATION: Final = rf"(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?"
 SIZE: Final = r"([0-9]{1,19}(?:\.[0-9]{1,9})?) ?(?:([KMGTP])i?)?B"
+
+_POWER: Final[dict[str | None, int]] = {None: 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
+
+
+def _above(bound: int) -> str:
+    """A regular expression without lookaround for a number whose whole part is more than that."""
+    digits = str(bound)
+    larger = [f"[1-9][0-9]{{{len(digits)},}}"]
+    for at, digit in enumerate(digits):
+        if digit != "9":
+            larger.append(f"{digits[:at]}[{int(digit) + 1}-9][0-9]{{{len(digits) - at - 1}}}")
+    return rf"(?:^|[a-z])0*(?:{'|'.join(larger)})(?:\.[0-9]+)?"
+
+
+def _longer(bound: int) -> str:
+    return rf"(?:{_above(bound)}|(?:^|[a-z])0*{bound}\.0*[1-9][0-9]*)"
+
+
+# For the schema, too: what is too much in one of its units alone.
+TOO_LONG: Final = "|".join(
+    f"{_longer(int(LONGEST) // seconds)}{unit}" for unit, seconds in (("h", 3600), ("m(?:[0-9]|$)", 60), ("s", 1))
+)
+TOO_LARGE: Final = "|".join(
+    f"{_above(LARGEST >> 10 * power)} ?{f'{prefix}i?' if prefix else ''}B" for prefix, power in _POWER.items()
+)
 _DURATION: Final = re.compile(DURATION)
 _SECONDS: Final = (3600.0, 60.0, 1.0, 0.001)
 _SIZE: Final = re.compile(SIZE)
-_POWER: Final[dict[str | None, int]] = {None: 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 
 
 def parse_duration(value: object) -> float:

@@ -42,6 +42,34 @@ REFUSED: dict[str, tuple[Values, str]] = {
     "an empty duration": ({"config": {"node-rebalance": {"hold-down": ""}}}, "hold-down"),
     "a negative duration": ({"config": {"node-rebalance": {"hold-down": -1}}}, "hold-down"),
     "a duration of more than a hundred years": ({"config": {"certs": {"overlap": 3153600001}}}, "overlap"),
+    "a text that is more than a hundred years": ({"config": {"certs": {"overlap": "876001h"}}}, "overlap"),
+    "parts of a second in a lease, as text": (
+        {"config": {"leader-election": {"lease-duration": "1500ms"}}},
+        "lease-duration",
+    ),
+    "a size of more than a worker can say": ({"config": {"worker-scaler": {"max-size": "8192PB"}}}, "max-size"),
+    "less than a byte": ({"config": {"webhook": {"max-body-size": "0.5B"}}}, "max-body-size"),
+    "a number that YAML does not keep": (
+        {"config": {"worker-scaler": {"worker-count-limit": (1 << 53) + 2}}},
+        "worker-count-limit",
+    ),
+    "an object's name that is too long": (
+        {"config": {"worker-scaler": {"template-sts-name": "a" * 63 + f".{'b' * 63}" * 3}}},
+        "template-sts-name",
+    ),
+    "a label whose prefix is too long": (
+        {"config": {"node-rebalance": {"zone-label": "a" * 63 + f".{'b' * 63}" * 3 + "/c"}}},
+        "zone-label",
+    ),
+    "a URL with a port that there is not": (
+        {"config": {"signals": {"imds": {"endpoint": "http://a:65536"}}}},
+        "endpoint",
+    ),
+    "a URL whose host is a mistyped address": (
+        {"config": {"signals": {"imds": {"endpoint": "http://1.2.3"}}}},
+        "endpoint",
+    ),
+    "a name that no certificate has": ({"config": {"certs": {"extra-sans": ["a_b"]}}}, "extra-sans"),
     "no duration where some is needed": ({"config": {"node-rebalance": {"resync-period": "0s"}}}, "resync-period"),
     "a duration that is a word": ({"config": {"webhook": {"drain": "hello"}}}, "drain"),
     "a fraction of a second in a lease": ({"config": {"leader-election": {"lease-duration": 1.5}}}, "lease-duration"),
