@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 import aiohttp
 
@@ -39,6 +40,12 @@ class Scrape:
     """The metrics of a process at one moment, by name with labels as they are written."""
 
     samples: Mapping[str, float]
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Reads what `/metrics` says."""
+        samples = [line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#")]
+        return cls({name: float(value) for name, value in samples})
 
     def value(self, name: str, **labels: str) -> float | None:
         """The sample with at least these labels, None if there is none."""
@@ -180,6 +187,16 @@ async def kill_leader(running: Process, cluster: World) -> None:
     dead."""
     running.kill()
     await running.process.wait()
+    await free_lease(cluster)
+
+
+async def stop_leader(running: Process, cluster: World) -> None:
+    """What its clients see of a reconciler whose machine has died: it holds its connections, and never answers."""
+    running.process.send_signal(signal.SIGSTOP)
+    await free_lease(cluster)
+
+
+async def free_lease(cluster: World) -> None:
     with suppress(NotFound):
         await cluster.client.delete(LEASES, LEASE, namespace=cluster.namespace)
 
@@ -187,9 +204,7 @@ async def kill_leader(running: Process, cluster: World) -> None:
 async def scrape(url: str) -> Scrape:
     """What `/metrics` says now."""
     async with aiohttp.ClientSession() as session, session.get(f"{url}/metrics") as answer:
-        text = await answer.text()
-    samples = [line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#")]
-    return Scrape({name: float(value) for name, value in samples})
+        return Scrape.of(await answer.text())
 
 
 async def probe(url: str, path: str) -> tuple[int, str]:
