@@ -6,27 +6,20 @@ come to the rest that `oracle` tells. `invariants` hold all the time.
 """
 
 import asyncio
-import random
-from collections import Counter
-from dataclasses import dataclass, field
 from random import Random
-from typing import Any
-
-import orjson
-from structlog.testing import capture_logs
 
 from ebbtide.config import Settings
 from ebbtide.sim import objects
 from ebbtide.sim.actors.ensemble import living
 from ebbtide.sim.actors.kubelet import Timings
 from ebbtide.sim.cluster import Cluster
-from ebbtide.sim.time import simulate
 from tests.simulation import events, pod_events
+from tests.simulation.account import Account, canonical, played
 from tests.simulation.guarded import Guarded
 from tests.simulation.invariants import Invariants
 from tests.simulation.oracle import Rest
 from tests.simulation.stage import Replica, Stage, settings
-from tests.simulation.wiretap import EVENT_PATH, Request
+from tests.simulation.wiretap import Request
 
 # Seconds: of trouble; after it, until every pause that trouble may have led to is over; and of rest that must follow.
 TROUBLE = 240.0
@@ -37,32 +30,9 @@ _FROZEN = 330.0
 _LATE = 100.0
 
 
-@dataclass
-class Account:
-    """What became of a history `of` nodes, or of loads. `met` counts what it has led to, by name."""
-
-    seed: int
-    of: str = "nodes"
-    diary: list[str] = field(default_factory=list)
-    broken: list[str] = field(default_factory=list)
-    writes: list[tuple[Any, ...]] = field(default_factory=list)
-    met: Counter[str] = field(default_factory=Counter)
-
-
 def run(seed: int) -> Account:
     """Plays the history. What is broken is in the account; unforeseen exceptions are, too."""
-    account = Account(seed)
-    state = random.getstate()
-    random.seed(seed)
-    with capture_logs() as logs:
-        try:
-            simulate(_play(account), limit=7200.0)
-        except Exception as error:  # a history that cannot be played is a failing one, and must name its seed as well
-            account.broken.append(f"{type(error).__name__}: {error}")
-        finally:
-            random.setstate(state)
-    account.broken += [f"logged: {entry}" for entry in logs if entry["log_level"] in ("error", "critical")]
-    return account
+    return played(Account(seed), _play)
 
 
 async def _play(account: Account) -> None:
@@ -224,11 +194,3 @@ class _History:
         account.broken += [f"no rest: {r.method} {r.path}" for r in late if not r.path.endswith("/eviction")]
         account.diary.append(f"{stage.time:8.3f} {stage.picture()}")
         account.writes = [canonical(request) for request in stage.journal.requests if request.writes]
-
-
-def canonical(request: Request) -> tuple[Any, ...]:
-    """A write as it has to come out again when the history is played once more; names of Events are chance."""
-    body: Any = request.document if request.body else None
-    if request.matches("POST", EVENT_PATH):
-        body["metadata"].pop("name")
-    return request.time, request.who, request.method, request.path, orjson.dumps(body), request.status

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from tests.simulation import history
-from tests.simulation.history import Account
+from tests.simulation.account import Account
 from tests.simulation.loads import history as loads
 
 KINDS: Final[Mapping[str, Callable[[int], Account]]] = {"nodes": history.run, "loads": loads.run}
