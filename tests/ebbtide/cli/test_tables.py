@@ -1,5 +1,6 @@
 """However narrow a terminal is, a row says what it is about; figures are there where they have room."""
 
+from collections.abc import Sequence
 from io import StringIO
 
 import pytest
@@ -16,7 +17,7 @@ ROWS = [
 SHORT = [("g", "us-east-1a", "blocked", "7 min", "2, 7 min", "2", "2", "-"), ("g", "us-east-1b", "open", *"--3--")]
 
 
-def drawn(rows: list[tuple[str, ...]], width: int, keys: int = 3, folded: tuple[str, ...] = NAMES[:2]) -> list[str]:
+def drawn(rows: Sequence[tuple[str, ...]], width: int, keys: int = 3, folded: tuple[str, ...] = NAMES[:2]) -> list[str]:
     console = Console(file=StringIO(), width=width, markup=False, emoji=False, highlight=False)
     console.print(table(NAMES, [[Text(cell) for cell in row] for row in rows], width, keys=keys, folded=folded))
     assert isinstance(console.file, StringIO)

@@ -555,3 +555,16 @@ def test_one_node_of_one_group_is_counted_as_one() -> None:
         "1 node of 1 node group, each with group and zone",
         "1 Auto Scaling group with nodes, each in one zone",
     ]
+
+
+def test_permissions_that_lack_have_a_line_each() -> None:
+    """However many there are: an account of its own lacks all of them. Programs get them as a list."""
+    lacking = tuple(Need("patch", NODES, f"to do the thing number {number}") for number in range(23))
+    findings = found("permissions", permissions=Permissions("account x", 25, lacking))
+    text = list(lines(findings, 10_000))
+    assert text[0].endswith("account x lacks 23 permissions of 25")
+    assert [line.strip() for line in text[1:24]] == [f"- patch nodes (to do the thing number {n})" for n in range(23)]
+    assert max(map(len, text)) < 120
+    (check,) = document(findings)["checks"]
+    assert check["objects"] == list(map(str, lacking))
+    assert len(check["seen"]) < 60
