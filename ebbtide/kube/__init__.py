@@ -4,6 +4,7 @@
                   kubeconfig: whether that file is one
     client        the verbs; calls: what is sent for each of them; answers: what comes back
     transport     HTTP, within limits; traffic: how much of it
+    shaped        reads all of an object, or only what is used of it
     errors        what can be done about a failure; backoff: how long to wait
     store         a small frozen copy of a kind, which a reflector keeps up to date from a stream
     resources     the kinds that there are

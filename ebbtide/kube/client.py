@@ -17,6 +17,7 @@ from ebbtide.kube.calls import Kind, Listing, Selection, Target
 from ebbtide.kube.errors import Gone, Unreachable
 from ebbtide.kube.limits import Lane, RateLimits
 from ebbtide.kube.resources import PODS, Resource
+from ebbtide.kube.shaped import ReadList, list_reader
 from ebbtide.kube.traffic import Traffic, Verb
 from ebbtide.kube.transport import Call, Transport
 
@@ -104,12 +105,17 @@ class Client:
         target = Target(resource, namespace, name, subresource)
         return await self._object(calls.get(target, lane, stale_ok=stale_ok))
 
-    async def pages(self, resource: Resource, **how: Unpack[Listing]) -> AsyncGenerator[Page, None]:
-        """A list in pages. Raises Gone when it is compacted away under way: begin again."""
-        following = ""
+    async def pages(
+        self, resource: Resource, *, shape: object = None, **how: Unpack[Listing]
+    ) -> AsyncGenerator[Page, None]:
+        """A list in pages. Raises Gone when it is compacted away under way: begin again.
+
+        Of objects only what `shape` names is read (see `ebbtide.shapes`), without one all.
+        """
+        following, read = "", list_reader(shape)
         while True:
             call = calls.page(resource, how, following)
-            page = await self._object(call)
+            page = await self._object(call, read)
             metadata = page.get("metadata") or {}
             yield Page(page.pop("items", None) or [], _version(call, metadata))
             following = metadata.get("continue") or ""
@@ -296,10 +302,10 @@ class Client:
         call = calls.write(kind, target, body, {"fieldManager": self._field_manager, **(params or {})})
         return await self._object(replace(call, lane=lane, permit=self._permit))
 
-    async def _object(self, call: Call) -> Object:
+    async def _object(self, call: Call, read: ReadList = orjson.loads) -> Object:
         answer = await self._transport.ask(call)
         try:
-            parsed = answer.json()
+            parsed = read(answer.body)
         except ValueError as error:
             raise Unreachable(call.what, f"not JSON: {answer.body[:100]!r}") from error
         if not isinstance(parsed, dict):

@@ -188,7 +188,8 @@ class Reflector(Generic[T]):
     async def _list_pages(self) -> None:
         world = self._store.gather()
         version = 0
-        async with aclosing(self._client.pages(self._resource, page_size=PAGE_SIZE, **self._which)) as pages:
+        listed = self._client.pages(self._resource, shape=self._store.shape, page_size=PAGE_SIZE, **self._which)
+        async with aclosing(listed) as pages:
             async for page in pages:
                 self._heard()
                 version = page.resource_version

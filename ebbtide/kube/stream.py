@@ -3,22 +3,19 @@
 A line is as long as its object, which may be megabytes, and chunks end where they like.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
-import orjson
-
 from ebbtide.kube.answers import failure_in_stream
 from ebbtide.kube.errors import Unreachable
+from ebbtide.kube.shaped import ERROR, ReadEvent, event_reader
 
 ADDED: Final = "ADDED"
 MODIFIED: Final = "MODIFIED"
 DELETED: Final = "DELETED"
 BOOKMARK: Final = "BOOKMARK"
-_ERROR: Final = "ERROR"
 _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 # etcd refuses requests of 1.5 MiB by default and is seldom allowed more than 10.
 _LONGEST_LINE: Final = 64 << 20
@@ -68,39 +65,17 @@ async def events(
 
     Raises the error of an ERROR event (Gone, mostly), Unreachable for what is no event.
     """
-    read = _whole if shape is None else _shaped(shape)
+    read = event_reader(shape)
     async with aclosing(lines(what, chunks)) as complete:
         async for line in complete:
             if line.strip():
                 yield _event(what, line, read)
 
 
-_Read = Callable[[bytes], tuple[str, Any]]
-
-
-def _whole(line: bytes) -> tuple[str, Any]:
-    parsed = orjson.loads(line)
-    return parsed["type"], parsed["object"]
-
-
-def _shaped(shape: object) -> _Read:
-    """Reads what the shape names, and everything of an object that has not that shape, or of an error."""
-    decoder = msgspec.json.Decoder(msgspec.defstruct("Event", [("type", str), ("object", shape)]))
-
-    def read(line: bytes) -> tuple[str, Any]:
-        try:
-            parsed: Any = decoder.decode(line)
-        except msgspec.DecodeError:
-            return _whole(line)
-        return _whole(line) if parsed.type == _ERROR else (parsed.type, parsed.object)
-
-    return read
-
-
-def _event(what: str, line: bytes, read: _Read) -> WatchEvent:
+def _event(what: str, line: bytes, read: ReadEvent) -> WatchEvent:
     try:
         kind, content = read(line)
-        if kind != _ERROR:
+        if kind != ERROR:
             # Read here, so that nobody else has to ask whether the object has a version.
             int(content["metadata"]["resourceVersion"])
             return WatchEvent(kind, content)

@@ -8,6 +8,7 @@ import pytest
 
 from ebbtide import shapes
 from ebbtide.kube import errors
+from ebbtide.kube.shaped import list_reader
 from ebbtide.kube.stream import events
 from ebbtide.model import CellLabels, node_facts
 from ebbtide.sim import objects
@@ -130,3 +131,34 @@ async def test_an_error_keeps_all_its_words() -> None:
 async def test_a_line_that_is_no_event_says_so_in_any_shape() -> None:
     with pytest.raises(errors.Unreachable, match="not a watch event"):
         [_ async for _ in events("GET /x", chunks(["no", "event"]), shapes.Node)]
+
+
+# --- lists ----------------------------------------------------------------------------------------------------------
+
+LIST = {"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "9", "continue": "t"}}
+
+
+async def test_objects_of_a_list_are_read_as_those_of_a_watch() -> None:
+    """And so is what the list says of itself."""
+    items = [FULL_NODE, {**FULL_NODE, "spec": {}}]
+    parsed = list_reader(shapes.Node)(orjson.dumps({**LIST, "items": items}))
+    assert parsed["items"] == [await read(each, shapes.Node) for each in items]
+    assert parsed["metadata"] == LIST["metadata"]
+
+
+@pytest.mark.parametrize("body", [{**LIST, "items": None}, LIST, {"items": []}, {}])
+def test_an_empty_list_may_be_said_in_several_ways(body: dict[str, Any]) -> None:
+    parsed = list_reader(shapes.Node)(orjson.dumps(body))
+    assert (parsed["items"] or [], parsed["metadata"]) == ([], body.get("metadata"))
+
+
+def test_a_list_with_an_object_of_another_form_is_read_whole() -> None:
+    body = {**LIST, "items": [FULL_NODE, {**NODE, "status": {"conditions": "none"}}]}
+    assert list_reader(shapes.Node)(orjson.dumps(body)) == body
+
+
+def test_what_is_no_list_is_read_as_it_is() -> None:
+    """Whoever has asked for it says what is wrong with it."""
+    assert list_reader(shapes.Node)(b"[1]") == [1]
+    with pytest.raises(ValueError, match="unexpected"):
+        list_reader(shapes.Node)(b"<html>")

@@ -1,7 +1,7 @@
 """A reflector keeps its store like the server, on simulated time against a scripted server."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ebbtide import shapes
 from ebbtide.kube import errors
 from ebbtide.kube.access import from_url
 from ebbtide.kube.calls import Selection
@@ -171,6 +172,31 @@ def test_a_server_that_cannot_stream_lists_is_asked_for_pages_and_not_again(refu
         QUIET,
         scenario=scenario,
     )
+
+
+def test_of_the_objects_in_pages_only_what_the_shape_of_the_store_names_is_read() -> None:
+    """As of those in a stream: a page of heavy nodes, each parsed in full, takes megabytes."""
+    read: list[list[str]] = []
+
+    def project(raw: Mapping[str, Any]) -> Small:
+        read.append(sorted(raw["metadata"]))
+        return small(raw)
+
+    async def run() -> None:
+        heavy = node("a", 1)
+        heavy["metadata"]["managedFields"] = [{"manager": "kubelet"}]
+        store = Store(project, shapes.Node)
+        async with (
+            Wire([refuses(422, "Invalid"), says(listing(9, heavy)), QUIET]) as wire,
+            Client(from_url(wire.url), field_manager="ebbtide-test", user_agent="ebbtide/test") as client,
+        ):
+            running = asyncio.create_task(Reflector(client, NODES, store).run())
+            await store.wait_synced()
+            running.cancel()
+            await asyncio.wait([running])
+
+    simulate(run(), limit=LONG)
+    assert read == [["annotations", "name", "resourceVersion", "uid"]]
 
 
 def test_the_watch_goes_on_from_the_version_of_the_pages() -> None:
