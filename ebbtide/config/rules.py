@@ -11,6 +11,7 @@ from typing import Final
 
 from ebbtide.config.names import ANY_HOST, HostPort
 from ebbtide.config.problems import DEFAULT, Origin, Problem, shown
+from ebbtide.config.scaler import PoolSpec, Tier
 from ebbtide.config.schema import leaves
 from ebbtide.config.settings import Settings
 
@@ -23,6 +24,7 @@ IGNORED_TAINT_PREFIXES: Final = tuple(
 RETRY_JITTER: Final = 1.2
 # Go's http.Transport in the API server closes idle connections after this many seconds.
 API_SERVER_IDLE: Final = 90.0
+_THIS_MACHINE: Final = {"localhost", "127.0.0.1", "::1"}
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,28 @@ class Rule:
 
 def _apart(one: HostPort, other: HostPort) -> bool:
     anywhere = {ANY_HOST, "::"}
-    overlap = one.host == other.host or not anywhere.isdisjoint((one.host, other.host))
+    overlap = (
+        one.host == other.host
+        or {one.host, other.host} <= _THIS_MACHINE
+        or not anywhere.isdisjoint((one.host, other.host))
+    )
     return one.port != other.port or one.port == 0 or not overlap
 
 
 def _distinct_tiers(settings: Settings) -> bool:
     sizes = Counter(tier.min_data_size_gb for tier in settings.worker_scaler.sts_configs)
     return all(count == 1 for count in sizes.values())
+
+
+def _pins_once(spec: PoolSpec | Tier, settings: Settings) -> bool:
+    """Both name the node group where the selector is by the label of node groups."""
+    by_group = spec.node_selector_key == settings.node_rebalance.node_group_label
+    return not (by_group and spec.node_group) or spec.node_selector_value == spec.node_group
+
+
+def _one_region(settings: Settings) -> bool:
+    sqs = settings.signals.sqs
+    return not (sqs.region and sqs.named_region and sqs.is_at_aws) or sqs.region == sqs.named_region
 
 
 RULES: Final = (
@@ -84,6 +101,33 @@ RULES: Final = (
         _distinct_tiers,
     ),
     Rule(
+        (
+            "worker-scaler.shared-sts-config.node-selector-value",
+            "worker-scaler.shared-sts-config.node-group",
+            "node-rebalance.node-group-label",
+        ),
+        "be that of node-group: node-selector-key is the label of node groups, and a pod can be of one only",
+        lambda s: _pins_once(s.worker_scaler.shared_sts_config, s),
+    ),
+    Rule(
+        ("worker-scaler.sts-configs", "node-rebalance.node-group-label"),
+        "name one node group in each entry: node-selector-key is the label of node groups, beside another node-group",
+        lambda s: all(_pins_once(tier, s) for tier in s.worker_scaler.sts_configs),
+    ),
+    Rule(
+        ("worker-scaler.stuck-task-expire-seconds", "worker-scaler.refresh-interval"),
+        "be 0 or more than refresh-interval: no task can be seen to move within less, and every one would be stuck",
+        lambda s: (
+            not s.worker_scaler.stuck_task_expire_seconds
+            or s.worker_scaler.stuck_task_expire_seconds > s.worker_scaler.refresh_interval
+        ),
+    ),
+    Rule(
+        ("signals.sqs.region", "signals.sqs.queue-url"),
+        "be the region of queue-url: AWS accepts no request that is signed for another one",
+        _one_region,
+    ),
+    Rule(
         ("worker-scaler.listen", "observability.listen"),
         "differ from observability.listen: one process listens on both",
         lambda s: not s.worker_scaler.run or _apart(s.worker_scaler.listen, s.observability.listen),
@@ -102,6 +146,11 @@ RULES: Final = (
         ("certs.overlap", "certs.leaf-lifetime"),
         "be less than leaf-lifetime",
         lambda s: s.certs.overlap < s.certs.leaf_lifetime,
+    ),
+    Rule(
+        ("certs.overlap", "certs.ca-lifetime"),
+        "be less than a third of ca-lifetime: a CA is replaced after two thirds, and would end before its leaves are",
+        lambda s: s.certs.mode != "self-managed" or s.certs.overlap < s.certs.ca_lifetime / 3,
     ),
     Rule(
         ("leader-election.lease-duration", "leader-election.renew-deadline"),

@@ -1,6 +1,13 @@
 """`[signals.*]`: where rebalance recommendations come from, beside programs that taint nodes themselves."""
 
+import re
+from typing import Final
+from urllib.parse import urlsplit
+
 from ebbtide.config.kinds import HttpUrl, OptionalHttpUrl, OptionalRegion, PositiveSeconds, Section
+
+# `sqs.eu-central-1.amazonaws.com`, `vpce-….sqs.eu-central-1.vpce.amazonaws.com`, `eu-central-1.queue.amazonaws.com`
+_REGION: Final = re.compile(r"(?:^|\.)sqs(?:-fips)?\.([a-z0-9-]+)\.|^([a-z0-9-]+)\.queue\.")
 
 
 class Imds(Section, frozen=True):
@@ -22,6 +29,21 @@ class Sqs(Section, frozen=True):
 
     region: OptionalRegion = ""
     """Region of the queue. "": as the queue's URL says, else as the AWS environment does."""
+
+    @property
+    def named_region(self) -> str:
+        """The region that the queue's URL says, "" where it says none."""
+        match = _REGION.search(self._host)
+        return (match[1] or match[2]) if match else ""
+
+    @property
+    def is_at_aws(self) -> bool:
+        """Whether the URL is one of AWS's own, which mean what they say; proxies have any names."""
+        return self._host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
+
+    @property
+    def _host(self) -> str:
+        return urlsplit(self.queue_url).hostname or ""
 
 
 class Signals(Section, frozen=True):

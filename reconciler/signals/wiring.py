@@ -1,12 +1,9 @@
 """Puts the reader of the queue together from what the program offers."""
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
-from typing import Final
-from urllib.parse import urlsplit
 
 from ebbtide.config.signals import Sqs
 from ebbtide.errors import UsageError
@@ -15,9 +12,6 @@ from reconciler.signals.act import Act
 from reconciler.signals.controller import QueueReader
 from reconciler.signals.messages import Opening
 from reconciler.signals.report import Report
-
-# `sqs.eu-central-1.amazonaws.com`, `vpce-….sqs.eu-central-1.vpce.amazonaws.com`, `eu-central-1.queue.amazonaws.com`
-_REGION: Final = re.compile(r"(?:^|\.)sqs(?:-fips)?\.([a-z0-9-]+)\.|^([a-z0-9-]+)\.queue\.")
 
 
 def build(context: Context) -> QueueReader:
@@ -44,9 +38,7 @@ def opening_of(sqs: Sqs, environ: Mapping[str, str]) -> Callable[[], Opening]:
 
 def region_of(sqs: Sqs, environ: Mapping[str, str]) -> str:
     """The key, else what the queue's URL says, else the environment. Raises UsageError."""
-    match = _REGION.search(urlsplit(sqs.queue_url).hostname or "")
-    named = (match[1] or match[2]) if match else ""
-    found = sqs.region or named or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or ""
+    found = sqs.region or sqs.named_region or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or ""
     if not found:
         raise UsageError(f"signals.sqs.region must be set: {sqs.queue_url} does not say in which region it is")
     return found

@@ -94,6 +94,46 @@ from tests.ebbtide.config.conftest import Complaints, Read
             "must have each min-data-size-gb only once",
             id="one tier twice",
         ),
+        pytest.param(
+            "[worker-scaler.shared-sts-config]\nnode-group = 'a'\nnode-selector-key = "
+            "'serverless.tidbcloud.com/node'\nnode-selector-value = 'b'",
+            'worker-scaler.shared-sts-config.node-selector-value = "b" must be that of node-group: '
+            "node-selector-key is the label of node groups, and a pod can be of one only "
+            '(worker-scaler.shared-sts-config.node-group = "a", node-rebalance.node-group-label = "serverless.tidbcloud.com/node")',
+            id="a pool of two node groups",
+        ),
+        pytest.param(
+            "[node-rebalance]\nnode-group-label = 'l'\n[worker-scaler]\nsts-configs = [{min-data-size-gb = 1, "
+            "request-cpu = 1, limit-cpu = 1, worker-num = 1, node-group = 'a', node-selector-key = 'l'}]",
+            'worker-scaler.sts-configs = [{"min-data-size-gb": 1, "request-cpu": 1.0, "limit-cpu": 1.0, '
+            '"worker-num": 1,… must name one node group in each entry: node-selector-key is the label of node groups, '
+            'beside another node-group (node-rebalance.node-group-label = "l")',
+            id="a worker of two node groups",
+        ),
+        pytest.param(
+            "[worker-scaler]\nstuck-task-expire-seconds = 30\nrefresh-interval = 30",
+            "worker-scaler.stuck-task-expire-seconds = 30 must be 0 or more than refresh-interval: no task can be seen "
+            'to move within less, and every one would be stuck (worker-scaler.refresh-interval = "30s")',
+            id="stuck before it is looked at again",
+        ),
+        pytest.param(
+            "[signals.sqs]\nqueue-url = 'https://sqs.eu-west-1.amazonaws.com/1/q'\nregion = 'eu-central-1'",
+            'signals.sqs.region = "eu-central-1" must be the region of queue-url: AWS accepts no request that is '
+            'signed for another one (signals.sqs.queue-url = "https://sqs.eu-west-1.amazonaws.com/1/q")',
+            id="a queue in two regions",
+        ),
+        pytest.param(
+            "[certs]\nca-lifetime = '3h'\nleaf-lifetime = '2h'\noverlap = '1h'",
+            'certs.overlap = "1h" must be less than a third of ca-lifetime: a CA is replaced after two thirds, and '
+            'would end before its leaves are (certs.ca-lifetime = "3h")',
+            id="rotation longer than what is left of a CA",
+        ),
+        pytest.param(
+            "[webhook]\nlisten = '127.0.0.1:8443'\nhealth-listen = 'localhost:8443'",
+            'webhook.health-listen = "localhost:8443" must differ from listen: one process listens on both '
+            '(webhook.listen = "127.0.0.1:8443")',
+            id="one port by two names",
+        ),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(complaints: Complaints, text: str, complaint: str) -> None:
@@ -119,6 +159,19 @@ def test_a_refused_value_is_not_compared_with_others(complaints: Complaints) -> 
         "[webhook]\nlisten = '127.0.0.1:0'\nhealth-listen = '127.0.0.1:0'",
         "[worker-scaler]\nshared-min-replicas = 64",
         "[certs]\nleaf-lifetime = '17520h'",
+        "[certs]\nca-lifetime = '3h'\nleaf-lifetime = '2h'\noverlap = '3599s'",
+        "[certs]\nmode = 'files'\nca-lifetime = '3h'\nleaf-lifetime = '2h'\noverlap = '1h'",
+        "[worker-scaler]\nstuck-task-expire-seconds = 11",
+        "[worker-scaler]\nstuck-task-expire-seconds = 0\nrefresh-interval = 60",
+        "[worker-scaler.shared-sts-config]\nnode-group = 'a'\nnode-selector-key = 'disk'\nnode-selector-value = 'b'",
+        "[worker-scaler.shared-sts-config]\nnode-group = 'a'\nnode-selector-key = 'serverless.tidbcloud.com/node'\n"
+        "node-selector-value = 'a'",
+        "[worker-scaler.shared-sts-config]\nnode-selector-key = 'serverless.tidbcloud.com/node'\n"
+        "node-selector-value = 'a'",
+        "[signals.sqs]\nqueue-url = 'https://sqs.eu-west-1.amazonaws.com/1/q'\nregion = 'eu-west-1'",
+        "[signals.sqs]\nqueue-url = 'https://queue.amazonaws.com/1/q'\nregion = 'us-east-1'",
+        "[signals.sqs]\nqueue-url = 'https://sqs.proxy.example.com/1/q'\nregion = 'eu-west-1'",
+        "[webhook]\nlisten = '127.0.0.1:8443'\nhealth-listen = '127.0.0.2:8443'",
     ],
 )
 def test_settings_on_the_edge_are_fine(read: Read, text: str) -> None:
