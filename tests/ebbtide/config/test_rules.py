@@ -99,7 +99,8 @@ from tests.ebbtide.config.conftest import Complaints, Read
             "'serverless.tidbcloud.com/node'\nnode-selector-value = 'b'",
             'worker-scaler.shared-sts-config.node-selector-value = "b" must be that of node-group: '
             "node-selector-key is the label of node groups, and a pod can be of one only "
-            '(worker-scaler.shared-sts-config.node-group = "a", node-rebalance.node-group-label = "serverless.tidbcloud.com/node")',
+            '(worker-scaler.shared-sts-config.node-group = "a", '
+            'node-rebalance.node-group-label = "serverless.tidbcloud.com/node")',
             id="a pool of two node groups",
         ),
         pytest.param(
