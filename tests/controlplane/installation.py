@@ -8,7 +8,7 @@ import asyncio
 import json
 from base64 import b64decode
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ from typing import Any, Final
 import yaml
 
 from ebbtide.kube.errors import NotFound
-from ebbtide.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS
+from ebbtide.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS, SECRETS
 from tests.chart.helm import CHART, Helm, Said, Values
 from tests.chart.permissions import Grant, asked, granted, unused
 from tests.controlplane.processes import free_port
@@ -25,6 +25,8 @@ from tests.controlplane.proxy import FaultProxy, watched
 from tests.controlplane.world import Object, World, is_ready
 
 HOST: Final = "127.0.0.1"
+# Addresses that a Service may lead to: those of other pods here are of this machine itself, which it may not.
+POD_CIDR: Final = "198.18.64.0/20"
 # An upgrade with what it waits for, on a busy machine.
 WITHIN: Final = "--timeout=300s"
 # Why a verb `list` is granted beside `watch` although it is not used here.
@@ -245,6 +247,12 @@ class Release:
                 "users": [{"name": "pod", "user": {"token": token}}],
             }
         )
+
+
+async def beyond_this_machine(cluster: World, nodes: Iterable[str]) -> None:
+    """Gives pods on these nodes addresses that a Service may lead to; nobody can be reached there."""
+    for node in nodes:
+        await cluster.client.patch_merge(NODES, node, {"spec": {"podCIDR": POD_CIDR, "podCIDRs": [POD_CIDR]}})
 
 
 def _merged(values: dict[str, Any], further: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,23 +4,19 @@ lead."""
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
 from ebbtide.config.scaler import WorkerScaler
 from ebbtide.kube.errors import NotFound
-from ebbtide.kube.resources import NAMESPACES, NODES, Resource
+from ebbtide.kube.resources import ENDPOINT_SLICES, NAMESPACES
 from tests.chart.helm import Values
 from tests.controlplane.everything import everything
-from tests.controlplane.installation import HOST, Release
+from tests.controlplane.installation import HOST, Release, beyond_this_machine
 from tests.controlplane.world import World
 
 pytestmark = pytest.mark.controlplane
-
-ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", namespaced=True)
-# Addresses that a Service may lead to: those of other pods here are of this machine itself, which it may not.
-POD_CIDR: Final = "198.18.64.0/20"
 
 
 class AsItComes(Release):
@@ -67,8 +63,7 @@ async def test_services_lead_to_the_ready_pods_of_their_component_at_the_ports_t
 ) -> None:
     """As the controllers of a real cluster read selectors and names of ports."""
     for zone in ("a", "b"):
-        for node in await cluster.add_nodes(zone, 1):
-            await cluster.client.patch_merge(NODES, node, {"spec": {"podCIDR": POD_CIDR, "podCIDRs": [POD_CIDR]}})
+        await beyond_this_machine(cluster, await cluster.add_nodes(zone, 1))
     config = {"worker-scaler": {"run": True, "namespace": cluster.namespace}}
     async with released(cluster, tmp_path) as release:
         await release.install(config=config, agent={"enabled": True})
