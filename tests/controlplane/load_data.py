@@ -47,7 +47,8 @@ PAUSE: Final = 0.25
 
 
 class Crew:
-    """A worker listens in every pod of a pool, at the pod's own address, for as long as the pod lives.
+    """A worker listens in every pod of a pool and of the template, at the pod's own address, for as long as the pod
+    lives.
 
     `workers` are those of pods that live, by the pod's name. They go on listing tasks that have ended.
     """
@@ -74,7 +75,8 @@ class Crew:
     def _changed(self, group: asyncio.TaskGroup, old: WorkerPod | None, new: WorkerPod | None) -> None:
         if old is not None and (new is None or new.uid != old.uid) and (gone := self._gone.pop(old.uid, None)):
             gone.set()
-        if new is not None and new.ip and new.pool and new.uid not in self._gone:
+        works = new is not None and (new.pool or new.set_name == TEMPLATE)
+        if new is not None and works and new.ip and new.uid not in self._gone:
             self._gone[new.uid] = asyncio.Event()
             group.create_task(self._live(new, self._gone[new.uid]))
 
@@ -224,6 +226,16 @@ class Site:
         """A reconciler by way of the proxy."""
         return process(folder, self.cluster, proxy or self.proxy, text, token=token)
 
+    async def work_locally(self, pods: int) -> None:
+        """The template's own pods: their workers listen when this returns. They stay for as long as the site."""
+        change = {"spec": {"replicas": pods}}
+        await self.cluster.client.patch_merge(STATEFUL_SETS, TEMPLATE, change, namespace=self.cluster.namespace)
+
+        async def listening() -> bool:
+            return {f"{TEMPLATE}-{number}" for number in range(pods)} <= self.crew.workers.keys()
+
+        await self.cluster.wait_until(listening, f"{pods} local workers listen")
+
     # --- clients -------------------------------------------------------------------------------------------------
 
     def client(self, task: str, size: int, port: int = 0) -> Client:
@@ -245,11 +257,12 @@ class Site:
         return {raw["metadata"]["name"]: raw for raw in listed if raw["metadata"]["name"] != TEMPLATE}
 
     async def left(self) -> dict[str, object]:
-        """What there is beside an empty pool: its set and Service stay for the next task."""
+        """What there is beside an empty pool and the template: its set and Service stay for the next task."""
         sets, services = await self.named(STATEFUL_SETS), await self.named(SERVICES)
         replicas = sets.pop(POOL)["spec"]["replicas"] if POOL in sets else 0
         services.pop(POOL, None)
-        claims = [claim.name for claim in self.disks.claims.values()]
+        local = {claim for pod in self.crew.pods.values() if pod.set_name == TEMPLATE for claim in pod.claims}
+        claims = [claim.name for claim in self.disks.claims.values() if claim.name not in local]
         pods = [pod.name for pod in self.crew.pods.values() if pod.pool]
         found = {"replicas": replicas, "sets": [*sets], "services": [*services], "claims": claims, "pods": pods}
         return {what: which for what, which in found.items() if which}
