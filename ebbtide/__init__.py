@@ -4,7 +4,7 @@
 fields that takes, `config` the settings, `kube` the only way to the API server, `service` what every long-running
 process has. `exclusion` says which zones a pod must avoid, `notices` how a notice of AWS gets onto a node, `http1`
 speaks HTTP where a framework would be too heavy, `connecting` words why there was no connection, `counting` counts
-things, `clock` hands time in, `errors` are failures that end a program. `preflight` looks for what would defeat a
-block, `cleanup` removes what the product has set, `agent` is the program on every node, `sim` the embedded cluster, and
-`cli` the commands (the top layer, although it lies here).
+things, `likeness` guesses which word was meant, `clock` hands time in, `errors` are failures that end a program.
+`preflight` looks for what would defeat a block, `cleanup` removes what the product has set, `agent` is the program on
+every node, `sim` the embedded cluster, and `cli` the commands (the top layer, although it lies here).
 """

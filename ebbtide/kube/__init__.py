@@ -1,7 +1,7 @@
 """The only way to the API server.
 
     access        where it is and how to prove who we are; login: credentials that change; trust, tls: the connection;
-                  kubeconfig: whether that file is one
+                  kubeconfig: whether that file is one; bearer: whether a token can be sent
     client        the verbs; calls: what is sent for each of them; answers: what comes back
     transport     HTTP, within limits; traffic: how much of it
     shaped        reads all of an object, or only what is used of it
