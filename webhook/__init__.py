@@ -3,7 +3,7 @@
     review       what the API server asks, and how it is answered; pure
     decide       what is to be done about it, and why; pinning: what a worker lacks; pure
     patch        the answer as operations, which pointer builds on the raw object; pure
-    alike        one answer for pods that are alike
+    alike        one answer for pods that are alike; outline: one patch for those that are decided alike
     state        what is known of the cluster
     connection   HTTP; budget: room for large bodies; serving: the port, over TLS
     app          a request in, an answer out

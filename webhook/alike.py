@@ -2,11 +2,12 @@
 
 Replicas differ in name, environment, and in what controllers write on them; in what admission looks at they do not. The
 `essence` of a pod is a pod of nothing else. Decision and patch are made of the essence, so that they cannot depend on
-more than that, and they fit the pod: what is missing or null in the one is so in the other.
+more than that, and they fit the pod: what is missing or null in the one is so in the other. A pod that is like none
+before it is decided anew; its patch is most likely there already (`outline`).
 """
 
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
@@ -14,11 +15,11 @@ import orjson
 from ebbtide import vocabulary
 from ebbtide.exclusion.decide import Around
 from ebbtide.exclusion.fields import mapping, sequence, text
-from ebbtide.exclusion.pod import claims_of
+from ebbtide.exclusion.pod import claims_of, pod_traits
 from ebbtide.exclusion.zones import GroupZones
-from webhook.decide import Decision, Known, Rules, decide
-from webhook.patch import operations
-from webhook.review import Kind, Operation, Request, encoded
+from webhook.decide import Decision, Known, Rules, about_pod
+from webhook.outline import Patches
+from webhook.review import Kind, Operation, Request
 
 Raw = Mapping[str, Any]
 
@@ -26,18 +27,22 @@ _LABELS: Final = (vocabulary.POOL_LABEL, vocabulary.GUARD_LABEL, vocabulary.NODE
 _ANNOTATIONS: Final = (vocabulary.BLOCKED_ZONES_ANNOTATION, vocabulary.MIRROR_POD_ANNOTATION)
 _OWNER: Final = ("kind", "controller")
 _SPEC: Final = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "nodeName")
+_AROUND: Final = {guarded: Around(guarded) for guarded in (False, True)}
 # Of each there is a template somewhere; an answer takes one or two KB.
 MOST: Final = 512
+# In bytes; what decides takes a tenth of that, as a rule. More is not worth the memory.
+_LARGEST: Final = 8 * 1024
 
 
 class Alike:
-    """Answers to pods that are created, and whose volumes decide nothing."""
+    """Answers to pods that are created, and whose volumes decide nothing; of `MOST` that came last they are kept."""
 
     def __init__(self, known: Known, rules: Rules) -> None:
         self._known = known
         self._rules = rules
+        self._patches = Patches(rules.labels)
         self._zones: Mapping[str, GroupZones] = {}
-        self._answer = lru_cache(maxsize=MOST)(self._fresh_answer)
+        self._answers: OrderedDict[tuple[bool, bytes], tuple[Decision, str]] = OrderedDict()
 
     def answer(self, request: Request) -> tuple[Decision, str] | None:
         """Decision and patch, encoded; None for what has to be looked at by itself. Raises TypeError as `decide`."""
@@ -50,31 +55,29 @@ class Alike:
         zones = self._known.zones
         if zones is not self._zones:
             self._zones = zones
-            self._answer.cache_clear()
+            self._answers.clear()
         guarded = self._known.around(text(metadata, "namespace") or request.namespace, ()).guarded
         pod = essence(raw)
         try:
             key = orjson.dumps(pod)
         except TypeError:  # a number of more than 64 bits, for example
             return None
-        return self._answer(guarded, key)
+        return None if len(key) > _LARGEST else self._kept(guarded, key, pod)
 
-    def _fresh_answer(self, guarded: bool, pod: bytes) -> tuple[Decision, str]:
-        raw = orjson.loads(pod)
-        request = Request("", "", Kind.POD, Operation.CREATE, "", "", "", dry_run=False, object=raw, old_object=None)
-        decision = decide(request, _Moment(self._zones, guarded), self._rules)
-        return decision, encoded(operations(raw, decision, self._rules.labels))
+    def _kept(self, guarded: bool, key: bytes, pod: Raw) -> tuple[Decision, str]:
+        answer = self._answers.get((guarded, key))
+        if answer is not None:
+            self._answers.move_to_end((guarded, key))
+            return answer
+        answer = self._answers[guarded, key] = self._fresh(guarded, pod)
+        if len(self._answers) > MOST:
+            self._answers.popitem(last=False)
+        return answer
 
-
-class _Moment:
-    """`webhook.decide.Known` of a pod without claims."""
-
-    def __init__(self, zones: Mapping[str, GroupZones], guarded: bool) -> None:
-        self.zones = zones
-        self._guarded = guarded
-
-    def around(self, _namespace: str, _claims: Iterable[str]) -> Around:
-        return Around(self._guarded)
+    def _fresh(self, guarded: bool, pod: Raw) -> tuple[Decision, str]:
+        traits = pod_traits(pod, self._rules.labels)
+        decision = about_pod(pod, traits, self._zones, _AROUND[guarded], self._rules)
+        return decision, self._patches.of(pod, decision)
 
 
 def essence(raw: Raw) -> dict[str, Any]:

@@ -7,7 +7,9 @@ which the re-admission of waiting pods shares.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
+
+import msgspec
 
 from ebbtide import vocabulary
 from ebbtide.exclusion.affinity import node_choice
@@ -55,7 +57,7 @@ class Rules:
     exclusion: ExclusionRules = field(default_factory=ExclusionRules)
 
 
-class Decision(NamedTuple):
+class Decision(msgspec.Struct, frozen=True):
     """The answer: what is added (`pin`, `exclusion`), or why the object is left as it is (`skipped`).
 
     `skipped` can stand beside a pin: no zone is excluded then. `carried` are the zones that an earlier call excluded;
@@ -93,12 +95,13 @@ def _about_pod(request: Request, known: Known, rules: Rules) -> Decision:
         return _UNTOUCHED[Untouched.OPERATION]
     if request.object is None:
         return _UNTOUCHED[Untouched.NO_OBJECT]
-    return about_pod(request.object, pod_traits(request.object, rules.labels, request.namespace), known, rules)
+    traits = pod_traits(request.object, rules.labels, request.namespace)
+    return about_pod(request.object, traits, known.zones, known.around(traits.namespace, traits.claims), rules)
 
 
-def about_pod(raw: Raw, traits: PodTraits, known: Known, rules: Rules) -> Decision:
+def about_pod(raw: Raw, traits: PodTraits, zones: Mapping[str, GroupZones], around: Around, rules: Rules) -> Decision:
     """The decision about a pod that is being created."""
-    found = exclude(traits, known.zones, known.around(traits.namespace, traits.claims), rules.exclusion)
+    found = exclude(traits, zones, around, rules.exclusion)
     if found.skipped is not None and found.skipped.leaves_alone:
         return _UNTOUCHED[found.skipped]
     pinned = None if traits.pool is None else _pin_pod(raw, traits, traits.pool, rules)

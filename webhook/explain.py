@@ -60,7 +60,8 @@ def explain(raw: Raw, known: Known, rules: Rules, namespace: str) -> Document:
 def _decided(raw: Raw, known: Known, rules: Rules, namespace: str) -> tuple[Decision, list[Document]]:
     kind = (raw.get("apiVersion"), raw.get("kind"))
     if kind == _POD:
-        decision = about_pod(raw, pod_traits(raw, rules.labels, namespace), known, rules)
+        traits = pod_traits(raw, rules.labels, namespace)
+        decision = about_pod(raw, traits, known.zones, known.around(traits.namespace, traits.claims), rules)
         return decision, operations(raw, decision, rules.labels, POD)
     if kind == _SET:
         decision = about_set(raw, rules)

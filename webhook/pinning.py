@@ -6,7 +6,9 @@ that changed with it would roll a stateful workload.
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from ebbtide import vocabulary
 from ebbtide.exclusion.affinity import NodeChoice
@@ -22,7 +24,7 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-class Pin(NamedTuple):
+class Pin(msgspec.Struct, frozen=True):
     """What is to be added. `group` is "" when no single one is known; `selects` and `tolerates` concern that group.
 
     `spreads` asks for a soft spread over zones, `keeps_apart` for a soft anti-affinity between hosts.
@@ -72,12 +74,15 @@ def group_of(choice: NodeChoice, label: str, pool: str, shared_group: str) -> st
 def _tolerance(tolerations: tuple[Toleration, ...], group: str, labels: CellLabels) -> tuple[Caution | None, bool]:
     """Whether a toleration for the group's key says another value, and whether the group's taint is tolerated."""
     taint = _group_taint(labels.group, group)
-    if not group or any(entry.covers(taint) for entry in tolerations):
-        return None, bool(group)
-    others = [e for e in tolerations if e.key == labels.group and e.operator != "Exists" and e.value != group]
-    if not others:
+    other: Toleration | None = None
+    for entry in tolerations if group else ():
+        if entry.covers(taint):
+            return None, True
+        if other is None and entry.key == labels.group and entry.operator != "Exists" and entry.value != group:
+            other = entry
+    if other is None:
         return None, False
-    words = f"The pod tolerates node group {others[0].value} and is of {group}; nothing is added"
+    words = f"The pod tolerates node group {other.value} and is of {group}; nothing is added"
     return Caution(Concern.TOLERATION, words[:LONGEST_WARNING]), False
 
 

@@ -8,7 +8,7 @@ never writes anything back, a field of a newer cluster cannot get lost. The rest
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final, Literal, NamedTuple, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 import msgspec
 import orjson
@@ -106,7 +106,7 @@ _OPERATIONS: Final[Mapping[str | None, Operation]] = {
 }
 
 
-class Request(NamedTuple):
+class Request(msgspec.Struct, frozen=True):
     """One admission request.
 
     `version` is the review's apiVersion. `object` and `old_object` are None where the API server sends null. `name` is
@@ -161,7 +161,7 @@ def read(body: bytes | bytearray) -> Request:
     )
 
 
-class Answer(NamedTuple):
+class Answer(msgspec.Struct, frozen=True):
     """What the API server is told. It is always let through; `audit` are annotations of its audit event.
 
     `patch` is `encoded`, "" for none.

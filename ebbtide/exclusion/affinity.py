@@ -5,7 +5,9 @@ not. A term without expressions and fields fits no node and so takes no part.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from ebbtide.exclusion.fields import mapping, sequence, text, texts
 from ebbtide.model import CellLabels
@@ -13,7 +15,7 @@ from ebbtide.model import CellLabels
 Raw = Mapping[str, Any]
 
 
-class Term(NamedTuple):
+class Term(msgspec.Struct, frozen=True):
     """One term that fits some node: the groups and zones that it is limited to (None: all), and what it excludes.
 
     `never` holds, for each NotIn expression on a zone label, that label and its values.
@@ -30,7 +32,7 @@ class Term(NamedTuple):
         return any(label == key and zone in zones for key, zones in self.never)
 
 
-class NodeChoice(NamedTuple):
+class NodeChoice(msgspec.Struct, frozen=True):
     """The nodes that a pod may stand on by its own word.
 
     `group` and `zones` are those of `nodeSelector` ("" and None without); `terms` are those of the required affinity
@@ -46,11 +48,11 @@ class NodeChoice(NamedTuple):
         """The groups that the pod is limited to, empty when nothing limits it."""
         if self.group:
             return frozenset((self.group,))
-        return _any_of(term.groups for term in self.terms) or frozenset()
+        return _any_of([term.groups for term in self.terms]) or _NONE if self.terms else _NONE
 
     def only_zones(self) -> frozenset[str] | None:
         """The zones that the pod is limited to, None when nothing limits it."""
-        return _both(self.zones, _any_of(term.zones for term in self.terms))
+        return _both(self.zones, _any_of([term.zones for term in self.terms])) if self.terms else self.zones
 
     def avoids(self, zone: str, label: str) -> bool:
         """Whether the scheduler puts the pod on no node that carries that zone under that label."""
@@ -63,6 +65,7 @@ class NodeChoice(NamedTuple):
         return any(values == zones for term in self.terms for _, values in term.never)
 
 
+_NONE: Final[frozenset[str]] = frozenset()
 _ANYWHERE: Final = NodeChoice("", None, (), fits_none=False)
 
 

@@ -4,7 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
+
+import msgspec
 
 from ebbtide import vocabulary
 from ebbtide.config import Settings
@@ -63,14 +65,14 @@ class Concern(StrEnum):
     TOLERATION = "toleration"
 
 
-class Caution(NamedTuple):
+class Caution(msgspec.Struct, frozen=True):
     """A warning for whoever created the pod, at most `LONGEST_WARNING` characters."""
 
     concern: Concern
     words: str
 
 
-class Exclusion(NamedTuple):
+class Exclusion(msgspec.Struct, frozen=True):
     """The answer: zones in order, and the labels under which nodes of those zones carry them.
 
     Nodes that use different labels for the zone need an expression for each: `NotIn` lets a node pass that lacks the
@@ -104,7 +106,7 @@ class Rules:
         )
 
 
-class Around(NamedTuple):
+class Around(msgspec.Struct, frozen=True):
     """What decides about one pod besides itself: is its namespace guarded, and in which zones lies each volume.
 
     Without awareness of volumes `volumes` is empty.
@@ -185,10 +187,11 @@ def _usable_groups(pod: PodTraits, zones: Mapping[str, GroupZones], rules: Rules
 
 
 def _excluding(pod: PodTraits, blocked: frozenset[str], groups: Iterable[GroupZones], around: Around) -> Exclusion:
-    held = blocked & _held_by_volumes(around.volumes, blocked) if around.volumes else frozenset()
-    excluded = blocked - held
+    excluded = blocked
     warnings: list[Caution] = []
+    held = _held_by_volumes(around.volumes, blocked) if around.volumes else frozenset()
     if held:
+        excluded = blocked - held
         words = _sentence("A volume of the pod lies in a blocked zone, which is not excluded:", held)
         warnings.append(Caution(Concern.VOLUME, words))
     if not excluded:
@@ -199,7 +202,7 @@ def _excluding(pod: PodTraits, blocked: frozenset[str], groups: Iterable[GroupZo
         warnings.append(Caution(Concern.PINNED, words))
     labels = frozenset([label for group in groups for zone in excluded for label in group.labels.get(zone, ())])
     found = _exclusion(excluded, labels)
-    return found._replace(warnings=tuple(warnings)) if warnings else found
+    return msgspec.structs.replace(found, warnings=tuple(warnings)) if warnings else found
 
 
 @lru_cache(maxsize=256)
@@ -209,11 +212,11 @@ def _exclusion(zones: frozenset[str], labels: frozenset[str]) -> Exclusion:
 
 
 def _held_by_volumes(volumes: Sequence[frozenset[str]], blocked: frozenset[str]) -> frozenset[str]:
-    """Zones that stay allowed because all volumes can be reached from nowhere but from blocked zones."""
+    """Blocked zones that stay allowed because all volumes can be reached from nowhere but from blocked zones."""
     reach = frozenset.intersection(*volumes)
     if reach - blocked:
         return frozenset()
-    return reach or frozenset().union(*volumes)
+    return reach or blocked & frozenset().union(*volumes)
 
 
 def _sentence(begin: str, zones: frozenset[str]) -> str:

@@ -6,7 +6,9 @@ re-admission, which keeps the result for every pod that waits.
 
 from collections.abc import Mapping
 from sys import intern
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from ebbtide import vocabulary
 from ebbtide.exclusion.affinity import NodeChoice, node_choice
@@ -16,7 +18,7 @@ from ebbtide.model import CellLabels, Owner, Toleration, read_owner, read_tolera
 Raw = Mapping[str, Any]
 
 
-class PodTraits(NamedTuple):
+class PodTraits(msgspec.Struct, frozen=True):
     """A pod as far as zones are concerned.
 
     `pool` is the value of its pool label, None without; `guard` that of its guard label, "" without. `pinned_group` is
@@ -41,7 +43,7 @@ class PodTraits(NamedTuple):
 
     def groups(self) -> frozenset[str]:
         """The node groups that the pod names: by selector, else by affinity, else by label; empty if by nothing."""
-        return self.choice.groups() or frozenset((self.pinned_group,) if self.pinned_group else ())
+        return self.choice.groups() or (frozenset((self.pinned_group,)) if self.pinned_group else _NO_GROUPS)
 
 
 def pod_traits(raw: Raw, labels: CellLabels, namespace: str = "") -> PodTraits:
@@ -60,7 +62,7 @@ def pod_traits(raw: Raw, labels: CellLabels, namespace: str = "") -> PodTraits:
         pinned_group=intern(text(own, vocabulary.NODE_GROUP_PIN_LABEL)),
         bound=bool(spec.get("nodeName")),
         static=owned_by_node or vocabulary.MIRROR_POD_ANNOTATION in annotations,
-        tolerations=tuple([read_toleration(entry) for entry in sequence(spec, "tolerations")]),
+        tolerations=tuple(map(read_toleration, sequence(spec, "tolerations"))),
         claims=tuple(claims_of(spec)),
         choice=node_choice(spec, labels),
         blocked_zones=zones_of(text(annotations, vocabulary.BLOCKED_ZONES_ANNOTATION)),
@@ -68,6 +70,7 @@ def pod_traits(raw: Raw, labels: CellLabels, namespace: str = "") -> PodTraits:
 
 
 _NO_ZONES: Final[frozenset[str]] = frozenset()
+_NO_GROUPS: Final[frozenset[str]] = frozenset()
 
 
 def zones_of(annotation: str) -> frozenset[str]:
@@ -77,5 +80,9 @@ def zones_of(annotation: str) -> frozenset[str]:
 
 def claims_of(spec: Raw) -> list[str]:
     """The names of the claims that a pod's `spec` mounts. Raises TypeError for a field of a wrong type."""
-    sources = [mapping(volume, "persistentVolumeClaim") for volume in sequence(spec, "volumes")]
-    return [name for source in sources if (name := text(source, "claimName"))]
+    found = []
+    for volume in sequence(spec, "volumes"):
+        name = text(mapping(volume, "persistentVolumeClaim"), "claimName")
+        if name:
+            found.append(name)
+    return found

@@ -10,14 +10,14 @@ from hypothesis import given
 from ebbtide import vocabulary
 from ebbtide.exclusion.decide import Around
 from ebbtide.exclusion.zones import BlockedZones
-from tests.ebbtide.exclusion.builders import Raw, blocked_zones, node_store, pod, raw_node
+from tests.ebbtide.exclusion.builders import G, Raw, blocked_zones, node_store, pod, raw_node
 from tests.ebbtide.exclusion.test_laws import NODES
 from tests.webhook.builders import Cluster, admitted, review
 from tests.webhook.test_golden import CASES, SETTINGS, Case, named
 from tests.webhook.test_laws import RULES, known, pods, unhurried
-from webhook.alike import Alike, essence
+from webhook.alike import MOST, Alike, essence
 from webhook.decide import Decision
-from webhook.review import encoded, read
+from webhook.review import Request, encoded, read
 
 
 def alike(raw: Raw, cluster: Any, rules: Any = RULES) -> tuple[Decision, str] | None:
@@ -95,6 +95,28 @@ def test_a_namespace_that_is_guarded_from_now_on_counts_from_now_on() -> None:
     assert zones_of(answers.answer(request)) == ()
     cluster.guarded = True
     assert zones_of(answers.answer(request)) == ("a",)
+
+
+def of_group(number: int) -> Request:
+    return read(orjson.dumps(review(pod(selector={G: f"g{number}"}))))
+
+
+def test_those_that_came_last_are_remembered() -> None:
+    """To come again counts too."""
+    answers = Alike(Cluster(), RULES)
+    first, second = answers.answer(of_group(1)), answers.answer(of_group(2))
+    for number in range(3, MOST + 2):
+        assert answers.answer(of_group(1)) is first
+        answers.answer(of_group(number))
+    assert answers.answer(of_group(1)) is first
+    assert answers.answer(of_group(2)) is not second
+    assert answers.answer(of_group(2)) == second
+
+
+def test_a_pod_whose_essence_is_large_is_not_remembered() -> None:
+    """Or a few hundred of them would take all the memory."""
+    assert alike(pod(selector={"k": "v" * 7000}), Cluster()) is not None
+    assert alike(pod(selector={"k": "v" * 9000}), Cluster()) is None
 
 
 @pytest.mark.parametrize("changes", [{"operation": "UPDATE"}, {"subResource": "status"}, {"object": None}])

@@ -6,6 +6,8 @@ A pod is guarded, of a ReplicaSet, selects group g and waits without any exclusi
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from ebbtide import vocabulary
 from ebbtide.exclusion.decide import Exclusion
 from ebbtide.model import Owner
@@ -41,7 +43,7 @@ def excluding(name: str = "web-1", *zones: str) -> PendingPod:
 
 def without_owner(name: str = "web-1") -> PendingPod:
     plain = waiting(name)
-    return replace(plain, traits=plain.traits._replace(owner=None))
+    return replace(plain, traits=msgspec.structs.replace(plain.traits, owner=None))
 
 
 def owner_facts(
