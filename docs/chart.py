@@ -6,7 +6,8 @@
 
 The type is that of the default; what an `@schema` line says is laid over it. Three words of it are short for more:
 `$config` for the keys of a table of the configuration, from the settings themselves; `$resources` for requests and
-limits of a container. A table is closed: a key that is not there is an error when the chart is rendered.
+limits of a container; `$https` for a URL whose host a certificate can be issued for, or none. A table is closed: a
+key that is not there is an error when the chart is rendered.
 """
 
 import json
@@ -20,6 +21,7 @@ import annotated_types
 import yaml
 from pydantic.fields import FieldInfo
 
+from ebbtide.config import names
 from ebbtide.config.kinds import Kind, Section
 from ebbtide.config.schema import keys_of, kind_of, row_of, section_of, sections
 
@@ -115,6 +117,8 @@ def _enter(place: Schema, value: Value) -> None:
         return
     if extra.pop("$resources", False):
         extra = _RESOURCES
+    if extra.pop("$https", False):
+        extra = {"pattern": f"^(?:{names.HTTPS_URL})?$", "not": {"type": "string", "pattern": names.LONG_URL_HOST}}
     place["properties"].setdefault(value.path[-1], {}).update(
         {"description": value.meaning, "type": _type(value.default), **extra}
     )

@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, get_args, get_origin
+from urllib.parse import urlsplit
 
 import annotated_types
 import pytest
@@ -17,7 +18,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from docs.chart import WIRED
-from ebbtide.config import Settings
+from ebbtide.config import Settings, names
 from ebbtide.config.schema import keys_of, kind_of, row_of, section_of, sections
 from ebbtide.config.units import LARGEST, LONGEST
 from tests.chart.helm import CHART
@@ -145,6 +146,24 @@ def test_nothing_is_excused_that_is_refused_everywhere(text: str) -> None:
         for path, _ in KEYS.values()
         for value in (text, [text])
     )
+
+
+def test_a_url_of_the_webhook_has_a_host_that_a_certificate_can_be_issued_for() -> None:
+    """The chart puts it among the names of the certificate."""
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))["properties"]["webhook"]
+    validator = Draft7Validator(_exact(schema))
+    texts = {text.replace("http:", "https:") for text in (*_NAMES, *TEXTS, *BEYOND) if "://" in text}
+    taken = {text for text in texts if validator.is_valid({"url": text})}
+    assert {"https://a", "https://1.2.3.4:80/a", "https://[::1]:80"} <= taken
+    wrong = {text for text in taken if not _can_be_issued_for(text)}
+    assert wrong <= {text.replace("http:", "https:") for text in BEYOND}
+
+
+def _can_be_issued_for(url: str) -> bool:
+    try:
+        return names.is_certificate_name(urlsplit(url).hostname or "")
+    except ValueError:
+        return False
 
 
 def values(field: FieldInfo) -> Iterator[Any]:

@@ -24,6 +24,7 @@ REFUSED: dict[str, tuple[Values, str]] = {
     "a word that there is not": ({"certificates": {"mode": "letsencrypt"}}, "mode"),
     "a policy that there is not": ({"webhook": {"pods": {"failurePolicy": "Retry"}}}, "failurePolicy"),
     "a URL without TLS": ({"webhook": {"url": "http://127.0.0.1:8443/mutate"}}, "url"),
+    "a URL whose host no certificate has": ({"webhook": {"url": "https://a_b:8443/mutate"}}, "url"),
     "a key of a row": ({"config": {"worker-scaler": {"sts-configs": [{"min-data-size-gb": 1, "cpu": 1}]}}}, "cpu"),
     "a row without its size": ({"config": {"worker-scaler": {"sts-configs": [{"worker-num": 1}]}}}, "min-data-size-gb"),
     "an existing Secret without a name": ({"certificates": {"mode": "existing"}}, "certificates.existingSecret"),
