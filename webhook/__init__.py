@@ -5,7 +5,8 @@
     patch        the answer as operations, which pointer builds on the raw object; pure
     alike        one answer for pods that are alike; outline: one patch for those that are decided alike
     state        what is known of the cluster
-    connection   HTTP; budget: room for large bodies; serving: the port, over TLS
+    connection   HTTP, of which messages has the heads and the replies; budget: room for large bodies
+    serving      the port, over TLS
     app          a request in, an answer out
     tls          whom to talk to; readiness: whether an API server would trust us
     witness      says on the own pod which CAs are known

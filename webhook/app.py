@@ -10,8 +10,9 @@ from time import perf_counter
 from typing import Final, Protocol
 
 from webhook.alike import Alike
-from webhook.connection import JSON, Head, Lost, Reply
+from webhook.connection import Lost
 from webhook.decide import Decision, Known, Rules, decide
+from webhook.messages import JSON, Head, Reply
 from webhook.patch import POD, TEMPLATE, operations
 from webhook.report import Failure, Report, result_of
 from webhook.review import Answer, Kind, NotAReviewError, Request, encoded, read, write

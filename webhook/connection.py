@@ -13,22 +13,19 @@ The body of one that is taken is not read on while there is no room for it, unle
 
 import asyncio
 from collections.abc import Callable
-from email.utils import formatdate
 from enum import Enum, auto
-from functools import lru_cache
 from http import HTTPStatus
 from time import perf_counter
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Final, Protocol, cast
 
 import structlog
 from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from webhook.budget import Budget, Claim
+from webhook.messages import CONTINUE, Head, Reply, written
 
 log = structlog.stdlib.get_logger(__name__)
 
-JSON: Final = b"application/json"
-_TEXT: Final = b"text/plain; charset=utf-8"
 # From the first byte of a request to the last of its body, in seconds; as long may it wait for room, too.
 REQUEST_WITHIN: Final = 10.0
 # How long what follows an answer to an unread body is still taken.
@@ -37,42 +34,9 @@ _LINGERING: Final = 5.0
 _SMALL: Final = 64 * 1024
 # Bytes that bring nothing of a body (a head, the trailers of one in chunks); the API server's heads have 300.
 _LARGEST_HEAD: Final = 32 * 1024
-_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-
-
-class Head:
-    """What comes before the body, as far as it matters. `length` is None where it is not said."""
-
-    __slots__ = ("content_type", "expects", "length", "method", "since", "target")
-
-    def __init__(self) -> None:
-        self.method = b""
-        self.target = b""
-        self.content_type = b""
-        self.length: int | None = None
-        self.expects = False
-        # By `perf_counter`, when it was complete.
-        self.since = 0.0
-
-    def tell(self, name: bytes, value: bytes) -> None:
-        """A header of it."""
-        match name.lower():
-            case b"content-type":
-                self.content_type = value.partition(b";")[0].strip().lower()
-            case b"content-length":
-                self.length = int(value)
-            case b"expect":
-                self.expects = value.lower() == b"100-continue"
-
-
-class Reply(NamedTuple):
-    """An answer. `fields` are further header lines, each with its end; the `last` one ends the connection."""
-
-    status: HTTPStatus
-    body: bytes
-    content_type: bytes = _TEXT
-    fields: bytes = b""
-    last: bool = False
+_NONSENSE: Final = Reply(HTTPStatus.BAD_REQUEST, b"the request cannot be handled\n", last=True)
+_TOO_SLOW: Final = Reply(HTTPStatus.REQUEST_TIMEOUT, b"the request came too slowly\n", last=True)
+_FAULT: Final = Reply(HTTPStatus.INTERNAL_SERVER_ERROR, b"internal fault\n", last=True)
 
 
 class Lost(Enum):
@@ -222,7 +186,7 @@ class Connection(asyncio.Protocol):
             return
         self._taken = True
         if head.expects:
-            self._transport.write(_CONTINUE)
+            self._transport.write(CONTINUE)
 
     def on_body(self, chunk: bytes) -> None:
         self._size += len(chunk)
@@ -337,21 +301,5 @@ class Connection(asyncio.Protocol):
         self._wait(_LINGERING)
 
     def _write(self, reply: Reply, head: Head | None) -> None:
-        fields = reply.fields + b"Connection: close\r\n" if self._ended else reply.fields
-        line = _STATUS_LINES[reply.status]
-        body = b"" if head is not None and head.method == b"HEAD" else reply.body
-        self._transport.write(
-            b"HTTP/1.1 %b\r\nContent-Type: %b\r\nContent-Length: %d\r\nServer: ebbtide\r\nDate: %b\r\n%b\r\n%b"
-            % (line, reply.content_type, len(reply.body), _date(int(self._now())), fields, body)
-        )
-
-
-_NONSENSE: Final = Reply(HTTPStatus.BAD_REQUEST, b"the request cannot be handled\n", last=True)
-_TOO_SLOW: Final = Reply(HTTPStatus.REQUEST_TIMEOUT, b"the request came too slowly\n", last=True)
-_FAULT: Final = Reply(HTTPStatus.INTERNAL_SERVER_ERROR, b"internal fault\n", last=True)
-_STATUS_LINES: Final = {status: f"{status.value} {status.phrase}".encode() for status in HTTPStatus}
-
-
-@lru_cache(maxsize=2)
-def _date(second: int) -> bytes:
-    return formatdate(second, usegmt=True).encode()
+        bare = head is not None and head.method == b"HEAD"
+        self._transport.write(written(reply, int(self._now()), bare=bare, last=self._ended))

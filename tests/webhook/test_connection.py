@@ -10,7 +10,8 @@ import pytest
 
 from ebbtide.sim.time import simulate
 from webhook.budget import Budget
-from webhook.connection import JSON, REQUEST_WITHIN, Connection, Head, Lost, Reply
+from webhook.connection import REQUEST_WITHIN, Connection, Lost
+from webhook.messages import JSON, Head, Reply
 from webhook.serving import Connections
 
 KEEP_ALIVE = 180.0
