@@ -12,14 +12,16 @@ _ABBREVIATION: Final = 3
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """The most similar of the known words, the first of equals; "" where none is near enough to have been meant."""
-    matcher = SequenceMatcher(b=word, autojunk=False)
-    best, most = "", 0.0
-    for candidate in known:
-        matcher.set_seq1(candidate)
-        likeness = matcher.ratio()
-        if likeness > most and (likeness >= _ALIKE or _is_short_for(word, candidate)):
-            best, most = candidate, likeness
-    return best
+    return most_similar(word, (each for each in known if _likeness(word, each) >= _ALIKE or _is_short_for(word, each)))
+
+
+def most_similar(word: str, known: Iterable[str]) -> str:
+    """However far it is; the first of equals, "" where there is none."""
+    return max(known, key=lambda each: _likeness(word, each), default="")
+
+
+def _likeness(word: str, known: str) -> float:
+    return SequenceMatcher(b=word, a=known, autojunk=False).ratio()
 
 
 def _is_short_for(word: str, candidate: str) -> bool:

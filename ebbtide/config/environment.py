@@ -12,7 +12,7 @@ from typing import Any, get_origin
 
 from ebbtide.config.problems import Origin, Problem, unknown
 from ebbtide.config.schema import VARIABLE_PREFIX, Leaf, leaves
-from ebbtide.likeness import nearest
+from ebbtide.likeness import most_similar, nearest
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,10 @@ def _nearest(name: str, known: Collection[str]) -> str:
     below = f"{section}__"
     if near := nearest(key, (each.removeprefix(below) for each in known if each.startswith(below))):
         return f"{below}{near}"
-    near = nearest(name.upper().removeprefix(VARIABLE_PREFIX), (each.removeprefix(VARIABLE_PREFIX) for each in known))
-    return f"{VARIABLE_PREFIX}{near}" if near else ""
+    near = most_similar(
+        name.upper().removeprefix(VARIABLE_PREFIX), (each.removeprefix(VARIABLE_PREFIX) for each in known)
+    )
+    return f"{VARIABLE_PREFIX}{near}"
 
 
 def _decode(leaf: Leaf, text: str) -> Any:

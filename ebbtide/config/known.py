@@ -8,7 +8,7 @@ from ebbtide.config.kinds import Section
 from ebbtide.config.problems import Origin, Problem, refused, unknown
 from ebbtide.config.schema import keys_of, leaves, row_of, section_of
 from ebbtide.config.settings import Settings
-from ebbtide.likeness import nearest
+from ebbtide.likeness import most_similar, nearest
 
 Location = Sequence[str | int]
 
@@ -56,8 +56,8 @@ class KnownKeys:
 
 
 def _nearest(key: str, model: type[Section], location: Location) -> str:
-    """In its own table, else in any; "" where nothing is like it."""
+    """One like it in its own table, else in any; where nothing is like it, whatever comes nearest in its own."""
     if here := nearest(key, keys_of(model)):
         return dotted((*location, here))
     elsewhere = {leaf.path[-1]: leaf.key for leaf in leaves().values()}
-    return elsewhere.get(nearest(key, elsewhere), "")
+    return elsewhere.get(nearest(key, elsewhere)) or dotted((*location, most_similar(key, keys_of(model))))

@@ -56,6 +56,5 @@ def refused(key: str, value: Any, allowed: str, origin: Origin) -> Problem:
 
 
 def unknown(key: str, nearest: str, origin: Origin, what: str = "key") -> Problem:
-    """A key or variable that does not exist; `nearest` is "" where none is like it."""
-    near = f"; the nearest is {nearest}" if nearest else " (`ebbtide config show` prints all that there are)"
-    return Problem(key, f" is not a known {what}{near}", origin)
+    """A key or variable that does not exist."""
+    return Problem(key, f" is not a known {what}; the nearest is {nearest}", origin)

@@ -5,7 +5,8 @@
     NotFound, NamespaceTerminating           DROP     the event of the deletion brings the key back
     Conflict, Gone, Invalid as 422           SOON     the world moved on: read and decide again, but in no hot loop
     Throttled, BudgetRefused                 ASKED    when the server says, else with back-off
-    NoCredentials, Unreachable, ServerFault  BACKOFF  it may pass by itself
+    NoCredentials, Unreachable, ServerFault,
+    NoAnswer of a child process              BACKOFF  it may pass by itself
     Unauthorized, Forbidden, Misconfigured   SLOW     somebody has to change something; say so once
     any other                                DEFECT   ours: traceback, back-off
 
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
+from certs.consult import NoAnswerError
 from ebbtide.kube.errors import (
     ApiError,
     BudgetRefused,
@@ -103,7 +105,7 @@ def _judge_fault(error: Exception) -> Verdict:
             return Verdict(Retry.SLOW, "misconfigured")
         case Unauthorized() | Forbidden():
             return Verdict(Retry.SLOW, "forbidden")
-        case NoCredentials() | Unreachable():
+        case NoCredentials() | Unreachable() | NoAnswerError():
             return Verdict(Retry.BACKOFF, "unreachable")
         case ServerFault(retry_after=float() | int() as after):
             return Verdict(Retry.ASKED, "server-fault", after)

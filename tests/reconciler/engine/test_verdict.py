@@ -2,6 +2,7 @@
 
 import pytest
 
+from certs.consult import NoAnswerError
 from ebbtide.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -45,6 +46,7 @@ TABLE = [
     (Unavailable("PATCH node", 503, retry_after=7.0), Verdict(Retry.ASKED, "server-fault", 7.0)),
     (Misconfigured("POST eviction", 500), Verdict(Retry.SLOW, "misconfigured")),
     (NoCredentials("no token"), Verdict(Retry.BACKOFF, "unreachable")),
+    (NoAnswerError("certificates were not looked at within 30 s"), Verdict(Retry.BACKOFF, "unreachable")),
     (Unauthorized("PATCH node", 401), Verdict(Retry.SLOW, "forbidden")),
     (Forbidden("PATCH node", 403), Verdict(Retry.SLOW, "forbidden")),
     (Invalid("POST pod", 400), Verdict(Retry.DEFECT, "defect")),
