@@ -102,8 +102,7 @@ class NodeFacts:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(NamedTuple):
     """The controlling owner reference of an object."""
 
     kind: str

@@ -163,10 +163,10 @@ def _taint(raw: Raw) -> Taint:
 def read_toleration(raw: Raw) -> Toleration:
     """One entry of `spec.tolerations`."""
     return Toleration(
-        key=intern(str(raw.get("key") or "")),
-        operator=intern(str(raw.get("operator") or "Equal")),
-        value=str(raw.get("value") or ""),
-        effect=intern(str(raw.get("effect") or "")),
+        intern(str(raw.get("key") or "")),
+        intern(str(raw.get("operator") or "Equal")),
+        str(raw.get("value") or ""),
+        intern(str(raw.get("effect") or "")),
     )
 
 
@@ -186,9 +186,9 @@ def read_owner(metadata: Raw) -> tuple[Owner | None, bool]:
         owned_by_node = owned_by_node or reference.get("kind") == "Node"
         if reference.get("controller"):
             controller = Owner(
-                kind=intern(str(reference.get("kind") or "")),
-                name=str(reference.get("name") or ""),
-                uid=str(reference.get("uid") or ""),
+                intern(str(reference.get("kind") or "")),
+                str(reference.get("name") or ""),
+                str(reference.get("uid") or ""),
             )
     return controller, owned_by_node
 
