@@ -28,7 +28,8 @@ from webhook.main import fastest_loop
 
 COMMAND = "bench.webhook"
 SIZES = {"2 KB": 2_000, "5 KB": 5_000, "15 KB": 15_000, "1 MB": 1_000_000}
-# Of pods that are alike one answer is remembered; of so many pods that are not, each is decided anew.
+# Of pods that are alike one answer is remembered; of so many pods that are not, each is decided anew, although the same
+# patch comes of it, which is remembered.
 UNLIKE = "5 KB, no two alike"
 UNLIKE_COUNT = 4 * MOST
 _PACED = "5 KB"
