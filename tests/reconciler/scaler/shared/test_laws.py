@@ -347,6 +347,8 @@ class Life:
         self._pause(paused=False)
         self._block(blocked=False)
         self._cordon(cordoned=False)
+        # A pod whose volume is in a zone of which all nodes were lost waits for one there, by default for ever.
+        basin.node("last", zone="b")
         async with asyncio.timeout(SERVED):
             await asyncio.gather(*self.clients)
         if self.reviving is not None:
