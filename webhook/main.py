@@ -264,10 +264,12 @@ class Webhook:
             beside = [group.create_task(server.accept()), group.create_task(self._present(server))]
             await self._stopping.wait()
             admission.drain()
-            log.info("draining", seconds=rules.drain)
-            await asyncio.sleep(rules.drain)
-            admission.leave()
-            await asyncio.sleep(_LAST_CALLS)
+            # Nobody is sent to one that has never been able to answer.
+            if server.presented and not self._state.lacking():
+                log.info("draining", seconds=rules.drain)
+                await asyncio.sleep(rules.drain)
+                admission.leave()
+                await asyncio.sleep(_LAST_CALLS)
             for task in beside:
                 task.cancel()
             await server.close(_LAST_ANSWERS)

@@ -134,6 +134,11 @@ class Serving:
         self._context = context
         self._presented.set()
 
+    @property
+    def presented(self) -> bool:
+        """Whether anybody can have got further than a handshake."""
+        return self._presented.is_set()
+
     async def accept(self) -> None:
         """Takes connections until it is cancelled."""
         loop = asyncio.get_running_loop()

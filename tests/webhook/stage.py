@@ -165,17 +165,18 @@ async def webhook(
     *,
     nodes: str = "a! a b c",
     before: Callable[[Cluster], None] | None = None,
-    issued: float = 0.0,
+    issued: float | None = 0.0,
     client_ca: str = "",
     **rules: Any,
 ) -> AsyncIterator[Stage]:
     """A webhook that has been started; `before` prepares the cluster, `rules` are keys of `[webhook]`.
 
-    The leaf is issued that many seconds ahead of now.
+    The leaf is issued that many seconds ahead of now, None: not at all.
     """
     settings = settings_for(folder, **rules)
     authority = Authority(folder, settings.certs)
-    authority.issue(issued)
+    if issued is not None:
+        authority.issue(issued)
     ports = Ports(bind(LOOPBACK, 0), bind(LOOPBACK, 0))
     stopping = asyncio.Event()
     async with (

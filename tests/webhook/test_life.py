@@ -281,6 +281,25 @@ def test_what_is_under_way_at_the_end_is_finished(tmp_path: Path) -> None:
     play(story)
 
 
+@pytest.mark.parametrize("lacks", ["the cluster", "a certificate"])
+def test_one_that_was_never_able_to_answer_ends_at_once(tmp_path: Path, lacks: str) -> None:
+    """Nobody has been sent to it."""
+
+    def away(cluster: Cluster) -> None:
+        cluster.wire.refusing = lacks == "the cluster"
+
+    async def story() -> None:
+        async with webhook(tmp_path, before=away, issued=0.0 if lacks == "the cluster" else None) as stage:
+            await not_ready(stage, "cluster:" if lacks == "the cluster" else "certificate:")
+            await asyncio.sleep(30)
+            begun = asyncio.get_running_loop().time()
+            stage.stopping.set()
+            await stage.ended
+            assert asyncio.get_running_loop().time() - begun < 1
+
+    play(story)
+
+
 # --- readiness ----------------------------------------------------------------------------------------------------
 
 
