@@ -113,7 +113,11 @@ async def test_the_agent_taints_its_node_with_the_account_of_the_chart(
                 return taints.get(vocabulary.SIGNAL_TAINT_KEY) == str(int(NOTICE_AT))
 
             await cluster.wait_until(told, "\n".join(agent.log))
-            assert await release.unused("agent") == set()
+
+            async def used() -> bool:
+                return await release.unused("agent") == set()
+
+            await cluster.wait_until(used, "all that the agent may do was done")
         proxy.expect_forbidden("PATCH", f"/nodes/{other}")
         async with release.contained(pod, container, proxy, **environ, NODE_NAME=other) as elsewhere:
             assert await elsewhere.process.wait() == 3
