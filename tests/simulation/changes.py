@@ -2,8 +2,9 @@
 
 A change is whatever alters the picture of a cell but our own marks: somebody else creates, deletes or writes one of its
 nodes (of the whole group, where `min-open-zones` makes its cells depend on each other), another replica leads, a
-clock jumps. Each change allows one write of each of the cell's nodes. What else may lead to one: a limit of age that
-a signal passes, the end of a hold-down, a pause after another program took our taint off, and a write that has failed.
+clock jumps. Each change allows one write of each of the cell's nodes, beside one that was under way in that moment.
+What else may lead to one: a limit of age that a signal passes, the end of a hold-down, a pause after another program
+took our taint off, and a write that has failed.
 """
 
 import re
@@ -29,7 +30,7 @@ _NUMBER = re.compile(r"\d+")
 class _Node:
     """One node, by UID: which of our writes were stored, when one failed, and when somebody took our taint off."""
 
-    stored: list[int] = field(default_factory=list)
+    stored: "list[_Moment]" = field(default_factory=list)
     failed_at: float = float("-inf")
     stripped_at: float = float("-inf")
 
@@ -110,7 +111,7 @@ class Changes:
                 if cell is not None:
                     self._moments[cell].append(now)
             return
-        self._nodes[uid].stored.append(self._now().number)
+        self._nodes[uid].stored.append(self._now())
         cell = cell_of(change.after)
         if cell is not None:
             self._count(change, change.cause, cell)
@@ -120,10 +121,11 @@ class Changes:
         moments = sorted(self._concerning(cell), key=lambda moment: moment.number)
         last = moments[-1]
         at_once = sum(last.time - moment.time <= SLACK for moment in moments[:-1])
-        allowed = 1 + at_once + sum(self._reasons(change, cause, cell, last))
-        written = sum(number > last.number for number in node.stored)
-        if written > allowed:
-            what = f"{change.name} is written {written} times"
+        written = [moment for moment in node.stored if moment.number > last.number]
+        under_way = any(moment.time - last.time <= SLACK for moment in written)
+        allowed = 1 + at_once + under_way + sum(self._reasons(change, cause, cell, last))
+        if len(written) > allowed:
+            what = f"{change.name} is written {len(written)} times"
             self.broken.append(f"{change.time:.3f}: {what}, since {last.time:.3f} there are reasons for {allowed}")
 
     def _concerning(self, cell: CellName) -> Iterator[_Moment]:
