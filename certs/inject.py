@@ -14,7 +14,7 @@ from certs.live import Configuration, configuration
 from certs.report import Report
 from ebbtide.clock import Clock
 from ebbtide.kube.client import Client
-from ebbtide.kube.errors import Conflict, Invalid, NotFound
+from ebbtide.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from ebbtide.kube.resources import MUTATING_WEBHOOKS
 from ebbtide.kube.store import Store
 from ebbtide.vocabulary import FIELD_MANAGER_CERTS
@@ -53,6 +53,10 @@ class Patience:
     def spend(self) -> None:
         self.tries -= 1.0
 
+    def take_back(self) -> None:
+        """It was none: nobody else has written."""
+        self.tries += 1.0
+
 
 class Injector:
     """Keeps the bundle in the configurations of `store`."""
@@ -69,8 +73,11 @@ class Injector:
         self._patience.clear()
 
     async def publish(self, bundle: bytes) -> Published:
-        """Writes every configuration that has another bundle. Raises KubeError."""
-        wrote, waits = 0, list[float]()
+        """Writes every configuration that has another bundle. Raises KubeError.
+
+        One that we may not write is told of when all others are written.
+        """
+        wrote, waits, forbidden = 0, list[float](), list[Forbidden]()
         known = tuple(self._store.values())
         keys = [(each.uid, bundle) for each in known]
         self._patience = {key: self._patience.get(key, Patience()) for key in keys}
@@ -79,10 +86,18 @@ class Injector:
                 continue
             if wait := self._may_try(found, bundle):
                 waits.append(wait)
-            elif await self._apply(found, bundle):
+                continue
+            try:
+                applied = await self._apply(found, bundle)
+            except Forbidden as error:
+                forbidden.append(error)
+                continue
+            if applied:
                 wrote += 1
             else:
                 waits.append(_SOON)
+        if forbidden:
+            raise forbidden[0]
         return Published(wrote, min(waits, default=None))
 
     def _may_try(self, found: Configuration, bundle: bytes) -> float:
@@ -95,11 +110,15 @@ class Injector:
 
     async def _apply(self, found: Configuration, bundle: bytes) -> bool:
         """False when the object is no longer what was seen: it has changed or gone."""
-        self._patience[found.uid, bundle].spend()
+        patience = self._patience[found.uid, bundle]
+        patience.spend()
         try:
             answer = await self._client.apply(
                 MUTATING_WEBHOOKS, found.name, _body(found, bundle), field_manager=FIELD_MANAGER_CERTS, force=True
             )
+        except Forbidden:
+            patience.take_back()
+            raise
         except (Conflict, NotFound, Invalid) as error:
             self._report.not_injected(found, error)
             return False
