@@ -5,9 +5,9 @@ is asked for only when its pod answers already, and for longer than DNS remember
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -30,6 +30,15 @@ async def by_dns(host: str) -> object:
     return await asyncio.get_running_loop().getaddrinfo(host, None)
 
 
+@dataclass(slots=True)
+class _Wait:
+    """For one pod's name: so many have come for it, of whom one asks; it is `over` when any of them may go on."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waiting: int = 0
+    over: bool = False
+
+
 class Names:
     """Those of pods: each is waited for once in the life of its pod, by however many come for it.
 
@@ -37,10 +46,11 @@ class Names:
     """
 
     def __init__(self, pods: Store[WorkerPod], resolve: Resolve, *, used: bool) -> None:
+        self._pods = pods
         self._resolve = resolve
         self._used = used
         self._known: set[str] = set()
-        self._waiting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._waits: dict[str, _Wait] = {}
         pods.subscribe(self._pod_changed)
 
     def known(self, pod: WorkerPod) -> bool:
@@ -49,19 +59,31 @@ class Names:
 
     def pending(self, pod: WorkerPod) -> bool:
         """Whether the pod's name is being waited for."""
-        return pod.uid in self._waiting
+        wait = self._waits.get(pod.uid)
+        return wait is not None and not wait.over
 
     async def wait(self, pod: WorkerPod, host: str) -> None:
         """Returns when clients may be sent to the pod by that name."""
         if self.known(pod):
             return
-        async with self._waiting[pod.uid]:
-            if not self.known(pod):
-                try:
+        wait = self._waits.setdefault(pod.uid, _Wait())
+        wait.waiting += 1
+        try:
+            async with wait.lock:
+                if not wait.over:
                     await _until_known(host, self._resolve)
-                    self._known.add(pod.uid)
-                finally:
-                    self._waiting.pop(pod.uid, None)
+                    self._end(wait, pod)
+        finally:
+            wait.waiting -= 1
+            if not wait.waiting:
+                del self._waits[pod.uid]
+
+    def _end(self, wait: _Wait, pod: WorkerPod) -> None:
+        """What has gone meanwhile will not be told of again, and is not remembered."""
+        wait.over = True
+        here = self._pods.get(pod.key)
+        if here is not None and here.uid == pod.uid:
+            self._known.add(pod.uid)
 
     def _pod_changed(self, old: WorkerPod | None, new: WorkerPod | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from ebbtide.sim.kinds import PODS
 from reconciler.scaler.resolving import RESOLVED_WITHIN
 from tests.reconciler.scaler.shared.basin import POOL, Basin, in_basin, pod_of, task
@@ -58,18 +60,43 @@ async def test_who_cannot_see_names_sends_clients_there_after_a_while_all_the_sa
     assert basin.time - begun < 1
 
 
+@pytest.mark.parametrize("number", range(2))
+def test_who_hangs_up_does_not_keep_others_from_waiting(number: int) -> None:
+    """Whichever of the two it is that asks for both."""
+
+    @in_basin()
+    async def story(basin: Basin) -> None:
+        process = basin.start()
+        basin.names_known = False
+        clients = [asyncio.create_task(basin.insist(each)) for each in range(2)]
+        await basin.until(lambda: basin.asked_names)
+        await asyncio.sleep(1)
+        clients.pop(number).cancel()
+        (left,), other = clients, task(1 - number)
+        await asyncio.sleep(1)
+        assert not left.done()
+        found = process.pool.find(other)
+        assert found is not None
+        assert (found.ready, found.reason) == (False, f"pod {POOL}-0 is not known to DNS yet")
+        basin.names_known = True
+        assert pod_of(await left) == f"{POOL}-0"
+        assert process.pool.find(other) == await left
+
+    story()
+
+
 @in_basin()
-async def test_who_hangs_up_does_not_keep_others_from_waiting(basin: Basin) -> None:
+async def test_nothing_is_remembered_of_a_pod_that_went_while_its_name_was_waited_for(basin: Basin) -> None:
     process = basin.start()
     basin.names_known = False
-    first, second = [asyncio.create_task(basin.insist(number)) for number in range(2)]
+    waiting = asyncio.create_task(basin.insist(0))
     await basin.until(lambda: basin.asked_names)
-    first.cancel()
-    await asyncio.sleep(1)
-    assert not second.done()
-    basin.names_known = True
-    assert pod_of(await second) == f"{POOL}-0"
-    assert process.pool.find(task(1)) == await second
+    pod = process.knowledge.stores.pod(f"{POOL}-0")
+    assert pod is not None
+    basin.delete(PODS, f"{POOL}-0")
+    await asyncio.sleep(RESOLVED_WITHIN + 30)
+    await waiting
+    assert not process.knowledge.names.known(pod)
 
 
 @in_basin(worker_address="pod-ip")
