@@ -5,6 +5,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from ebbtide.config.kinds import HttpUrl, OptionalHttpUrl, OptionalRegion, PositiveSeconds, Section
+from ebbtide.config.names import is_aws_region
 
 # `sqs.eu-central-1.amazonaws.com`, `vpce-….sqs.eu-central-1.vpce.amazonaws.com`, `eu-central-1.queue.amazonaws.com`
 _REGION: Final = re.compile(r"(?:^|\.)sqs(?:-fips)?\.([a-z0-9-]+)\.|^([a-z0-9-]+)\.queue\.")
@@ -34,7 +35,8 @@ class Sqs(Section, frozen=True):
     def named_region(self) -> str:
         """The region that the queue's URL says, "" where it says none."""
         match = _REGION.search(self._host)
-        return (match[1] or match[2]) if match else ""
+        found = (match[1] or match[2]) if match else ""
+        return found if is_aws_region(found) else ""
 
     @property
     def is_at_aws(self) -> bool:

@@ -171,6 +171,7 @@ def test_a_refused_value_is_not_compared_with_others(complaints: Complaints) -> 
         "node-selector-value = 'a'",
         "[signals.sqs]\nqueue-url = 'https://sqs.eu-west-1.amazonaws.com/1/q'\nregion = 'eu-west-1'",
         "[signals.sqs]\nqueue-url = 'https://queue.amazonaws.com/1/q'\nregion = 'us-east-1'",
+        "[signals.sqs]\nqueue-url = 'https://sqs.amazonaws.com/1/q'\nregion = 'us-east-1'",
         "[signals.sqs]\nqueue-url = 'https://sqs.proxy.example.com/1/q'\nregion = 'eu-west-1'",
         "[webhook]\nlisten = '127.0.0.1:8443'\nhealth-listen = '127.0.0.2:8443'",
     ],
