@@ -23,7 +23,7 @@ _MOMENT: Final = 0.02
 # stalled.
 _LAST_MOMENT: Final = 1.0
 # A simulation that has not ended after this many simulated seconds will not end by itself.
-DEFAULT_LIMIT: Final = 2 * 86_400.0
+DEFAULT_LIMIT: Final = 30 * 86_400.0
 # Timers nearer than this (simulated seconds) may be what rounding has left of a wait.
 _INSTANT: Final = 1e-6
 # A thousand nodes that are created, watched and tainted in the same instant take some thousand turns of the loop.

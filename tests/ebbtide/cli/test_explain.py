@@ -160,7 +160,7 @@ async def test_a_cluster_that_is_away_ends_it_with_3(tmp_path: Path) -> None:
         (("zone", "/a"), "'/a' is not GROUP/ZONE"),
         (("pod", "p"), "'p' is not NAMESPACE/NAME"),
         (("pod", "a/b/c"), "'a/b/c' is not NAMESPACE/NAME"),
-        (("load", "1"), "there is no 'load'; the nearest is"),
+        (("load", "1"), "there is no 'load' (there are zone, node, pod, task)"),
         (("task", "1-170-139"), "'1-170-139' is no task id"),
         (("task", "1-170-139-0", "--data-size", "large"), "'large' is no size"),
         ((), "required: KIND"),
