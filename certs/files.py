@@ -34,7 +34,8 @@ def issue(directory: Path, spec: Spec, now: float, *, force: bool) -> list[Path]
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return write(directory, contents)
     except OSError as error:
-        raise EbbtideError(f"{error.filename or directory}: {error.strerror or error}") from error
+        # Of a file that could not take its final name that one is told: the other is gone already.
+        raise EbbtideError(f"{error.filename2 or error.filename or directory}: {error.strerror or error}") from error
 
 
 def write(directory: Path, contents: Mapping[str, bytes]) -> list[Path]:

@@ -31,8 +31,8 @@ _NEITHER: Final = "it is neither a Pod nor a StatefulSet; the pods of a controll
 
 async def admission_of(client: Client, settings: Settings, raw: Raw) -> Document:
     """The document about an object as in a manifest. Reads the cluster once. Raises KubeError, UsageError."""
-    namespace = text(mapping(raw, "metadata"), "namespace") or _DEFAULT
     try:
+        namespace = text(mapping(raw, "metadata"), "namespace") or _DEFAULT
         return explain(raw, await _state(client, settings, namespace), rules_of(settings), namespace)
     except TypeError as error:
         raise UsageError(f"the object makes no sense: {error}") from error

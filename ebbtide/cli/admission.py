@@ -19,7 +19,14 @@ Document = dict[str, Any]
 
 async def answer(path: str, form: str, client: Client, settings: Settings) -> int:
     """About each object; in JSON one document, or for several a list of them. Raises UsageError."""
-    documents = [await admission_of(client, settings, raw) for raw in objects(path)]
+    found = objects(path)
+    documents = []
+    for number, raw in enumerate(found, 1):
+        try:
+            documents.append(await admission_of(client, settings, raw))
+        except UsageError as error:
+            where = path if len(found) == 1 else f"{path}, object {number} of {len(found)}"
+            raise UsageError(f"{where}: {error}") from error
     if form == "json":
         print_json(documents[0] if len(documents) == 1 else documents)
         return 0
@@ -59,8 +66,12 @@ def objects(path: str) -> list[Mapping[str, Any]]:
     try:
         content = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
         found = [each for each in yaml.safe_load_all(content) if each is not None]
-    except (OSError, UnicodeError, yaml.YAMLError) as error:
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    except (UnicodeError, yaml.YAMLError) as error:
         raise UsageError(f"{path}: {error}") from error
+    except RecursionError as error:
+        raise UsageError(f"{path}: nested too deeply") from error
     flat = [item for each in found for item in _items(each)]
     if not flat or not all(isinstance(each, dict) for each in flat):
         raise UsageError(f"{path}: there is no object in it")

@@ -104,6 +104,8 @@ def _check_cluster(name: str, path: Path, cluster: Mapping[str, Any]) -> None:
         raise _unusable(path, f"server of cluster {name} is {_shown(server)}, and no http:// or https:// URL")
     for key in ("certificate-authority", "certificate-authority-data", "proxy-url", "tls-server-name"):
         _is_text(path, f"{key} of cluster {name}", cluster.get(key))
+    if (proxy := cluster.get("proxy-url")) and not _is_url(proxy):
+        raise _unusable(path, f"proxy-url of cluster {name} is {_shown(proxy)}, and no http:// or https:// URL")
     if not cluster.get("certificate-authority-data"):
         _is_there(path, f"certificate-authority of cluster {name}", cluster.get("certificate-authority"))
 

@@ -35,6 +35,12 @@ def test_files_are_a_pair_that_can_be_served_and_only_their_owner_can_read_them(
     assert isinstance(check(read_directory(folder), SPEC, NOW), Served)
 
 
+def test_a_file_that_cannot_be_replaced_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tls.crt").mkdir()
+    with pytest.raises(EbbtideError, match=rf"^{tmp_path}/tls\.crt: Is a directory$"):
+        files.issue(tmp_path, SPEC, NOW, force=True)
+
+
 def test_files_that_are_there_are_not_overwritten_unless_forced(tmp_path: Path) -> None:
     """The message names them and the flag."""
     files.issue(tmp_path, SPEC, NOW, force=False)

@@ -56,7 +56,14 @@ async def test_each_object_of_a_manifest_is_told(tmp_path: Path) -> None:
     assert "configmap default/c: skipped" in ended.out
 
 
-@pytest.mark.parametrize("content", ["", "just text", "a: [", "kind: List"])
+@pytest.mark.parametrize("fields", [{"metadata": "hi"}, {"metadata": {"namespace": {"a": "b"}}}, {"spec": 5}])
+async def test_fields_of_a_wrong_type_make_an_unusable_argument(tmp_path: Path, fields: Raw) -> None:
+    ended = await explained(tmp_path, yaml.safe_dump({**pod(), **fields}))
+    assert (ended.code, ended.out) == (2, "")
+    assert "manifest.yaml: the object makes no sense: " in ended.err
+
+
+@pytest.mark.parametrize("content", ["", "just text", "a: [", "kind: List", "[" * 3_000, '{"a":' * 3_000])
 def test_a_file_without_objects_is_an_unusable_argument(tmp_path: Path, content: str) -> None:
     file = tmp_path / "manifest.yaml"
     file.write_text(content)
