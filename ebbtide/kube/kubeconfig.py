@@ -5,6 +5,7 @@ come by, is the library's business.
 """
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -151,8 +152,11 @@ def _joined(paths: Iterable[Path]) -> str:
     return os.pathsep.join(map(str, paths))
 
 
-def _shown(value: Any) -> str:
-    return "not set" if value is None else repr(value)
+def _shown(url: Any) -> str:
+    """Without the user and password that may stand in it."""
+    if not isinstance(url, str):
+        return "not set" if url is None else repr(url)
+    return repr(re.sub(r"(?s)^(\w+://)?.*@", r"\1…@", url))
 
 
 def _unusable(path: Path, problem: str) -> UsageError:

@@ -194,6 +194,11 @@ async def test_a_server_that_is_no_url_is_a_usage_error(tmp_path: Path, server: 
         ({"proxy-url": 5}, {}, "proxy-url of cluster here is no text"),
         ({"proxy-url": "gopher://x"}, {}, "proxy-url of cluster here is 'gopher://x', and no http:// or https:// URL"),
         ({"proxy-url": "x"}, {}, "proxy-url of cluster here is 'x', and no http:// or https:// URL"),
+        (
+            {"proxy-url": "socks5://me:secret@x:1"},
+            {},
+            "proxy-url of cluster here is 'socks5://…@x:1', and no http:// or https:// URL",
+        ),
         ({"proxy-url": "http://"}, {}, "proxy-url of cluster here is 'http://', and no http:// or https:// URL"),
         ({}, {"client-certificate": "away.crt"}, "client-certificate of user me is away.crt: no such file"),
         ({}, {"tokenFile": "away"}, "tokenFile of user me is away: no such file"),
